@@ -89,6 +89,34 @@ fn a_client_authenticates_by_a_certificate_that_a_known_ca_issued() {
 }
 
 #[test]
+fn a_client_authenticates_by_the_subject_of_its_certificate() {
+    let own = Identity::of(&["client.example"]);
+    let manager = manager(&own);
+    let of = |subject: &str| {
+        let member = json!({ "tls_client_auth_subject_dn": subject });
+        let response = register(&manager, "tls_client_auth", &member);
+        assert_eq!(response.status, 201, "{}", response.text());
+        let body: Value = serde_json::from_slice(&response.body).unwrap();
+        assert_eq!(body["tls_client_auth_subject_dn"], subject);
+        assert_eq!(body.get("tls_client_auth_san_dns"), None);
+        body["client_id"].as_str().unwrap().to_owned()
+    };
+    let stranger = Identity::of(&["client.example"]);
+    for (subject, expect) in [
+        (r"CN=client.example,O=Penstock\, generated", true),
+        (r"cn=Client.Example, o=Penstock\2c  generated", true),
+        (r"O=Penstock\, generated,CN=client.example", false),
+        (r"CN=other.example,O=Penstock\, generated", false),
+        ("CN=client.example", false),
+    ] {
+        let id = of(subject);
+        assert_eq!(token(&manager, Some(&own), &id).status == 200, expect, "{subject}");
+        let refused = token(&manager, Some(&stranger), &id);
+        assert_eq!(error(&refused), "401 invalid_client", "of another CA");
+    }
+}
+
+#[test]
 fn a_token_that_is_bound_to_a_registered_certificate_is_of_use_only_with_it() {
     let [ca, own, other] = [(); 3].map(|()| Identity::of(&["client.example"]));
     let manager = manager(&ca);
@@ -145,7 +173,12 @@ fn a_client_with_a_certificate_that_cannot_work_is_not_registered() {
     let manager = manager(&Identity::of(&["client.example"]));
     for (method, more) in [
         ("tls_client_auth", json!({})),
-        ("tls_client_auth", json!({ "tls_client_auth_subject_dn": "CN=a" })),
+        ("tls_client_auth", json!({ "tls_client_auth_subject_dn": "client" })),
+        (
+            "tls_client_auth",
+            json!({ "tls_client_auth_subject_dn": format!("CN={}", "a".repeat(400)) }),
+        ),
+        ("tls_client_auth", json!({ "tls_client_auth_san_uri": "https://client.example" })),
         (
             "tls_client_auth",
             json!({ "tls_client_auth_san_dns": "a", "tls_client_auth_subject_dn": "CN=a" }),

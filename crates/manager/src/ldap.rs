@@ -4,33 +4,27 @@
 //! and begin with a bind as `bind_dn` each time, whoever used them before.
 //!
 //! ldap3 parses what it receives without limits. Therefore it gets bytes only when TLS has proven who the server is, by
-//! [`relay`], which counts them; and the one message before TLS, that of StartTLS, is read here. The configuration
+//! [`relay`], which counts them; and the one message before TLS, that of StartTLS, is parsed by `wire`. The configuration
 //! allows connections without TLS only to this machine.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ldap3::asn1::{PL, StructureTag, parse_tag};
 use ldap3::{
     Ldap, LdapConnAsync, LdapConnSettings, Scope, SearchEntry, SearchOptions, StdStream,
     ldap_escape,
 };
+use model::LdapSettings;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 use wire::stream::Stream;
-use wire::tls::ClientTls;
+use wire::tls::{ClientTls, LDAP_START_TLS, ldap_tls_started};
 
-use crate::directory::{DirectoryOptions, Found};
+use crate::directory::{self, Found};
 use crate::limits;
-
-/// An extended request with the number 1, without a value. Source: RFC 4511 section 4.14.1.
-const START_TLS: &[u8] = b"\x30\x1d\x02\x01\x01\x77\x18\x80\x161.3.6.1.4.1.1466.20037";
-/// Tags of the response, and of the result in it. Source: RFC 4511 sections 4.1.9 and 4.12.
-const EXTENDED_RESPONSE: u64 = 24;
-const ENUMERATED: u64 = 10;
 
 /// Results of a bind, and of a search. Source: RFC 4511 appendix A.
 const SUCCESS: u32 = 0;
@@ -51,7 +45,7 @@ impl From<ldap3::LdapError> for DirectoryError {
 }
 
 pub(crate) struct Directory {
-    pub(crate) options: DirectoryOptions,
+    settings: LdapSettings,
     servers: Vec<Server>,
     /// The server that was used last.
     first: AtomicUsize,
@@ -68,23 +62,26 @@ struct Server {
 }
 
 impl Directory {
-    /// The error names the option that is wrong.
-    pub(crate) fn new(options: DirectoryOptions) -> Result<Self, String> {
+    /// `tls`: for the servers that need it. The error names the option that is wrong.
+    pub(crate) fn new(
+        settings: LdapSettings,
+        tls: Option<&Arc<ClientTls>>,
+    ) -> Result<Self, String> {
         let example = |filter: &str| filled(filter, "ann", "cn=ann");
-        let groups = options.group_search.as_ref();
-        let filters = [("filter", Some(&options.filter)), ("group_filter", groups.map(|g| &g.1))];
+        let groups = settings.group_search.as_ref();
+        let filters = [("filter", Some(&settings.filter)), ("group_filter", groups.map(|g| &g.1))];
         for (key, filter) in filters {
             if filter.is_some_and(|filter| ldap3::parse_filter(example(filter)).is_err()) {
                 return Err(format!("`{key}` is not an LDAP filter (RFC 4515)"));
             }
         }
-        let servers = options.urls.iter().map(|url| Server::new(url, &options));
+        let servers = settings.urls.iter().map(|url| Server::new(url, settings.start_tls, tls));
         Ok(Self {
             servers: servers.collect::<Result<_, _>>()?,
             first: AtomicUsize::new(0),
             slots: Semaphore::new(limits::LDAP_CONNECTIONS_MAX),
             idle: Mutex::default(),
-            options,
+            settings,
         })
     }
 
@@ -138,7 +135,7 @@ impl Directory {
         let failed = |error: std::io::Error| DirectoryError(error.to_string());
         let address = (server.host.as_str(), server.port);
         let mut tcp = TcpStream::connect(address).await.map_err(failed)?;
-        if self.options.start_tls {
+        if self.settings.start_tls {
             start_tls(&mut tcp).await.map_err(|why| DirectoryError(format!("StartTLS: {why}")))?;
         }
         let stream = match &server.tls {
@@ -161,7 +158,7 @@ impl Directory {
 
     /// Binds as who searches.
     async fn bind(&self, ldap: &mut Ldap) -> Result<(), DirectoryError> {
-        let DirectoryOptions { bind_dn, bind_password, .. } = &self.options;
+        let LdapSettings { bind_dn, bind_password, .. } = &self.settings;
         let bound = ldap.with_timeout(milliseconds(limits::LDAP_MS_MAX));
         let bound = bound.simple_bind(bind_dn, bind_password).await?;
         let rejected = |error: ldap3::LdapError| {
@@ -176,15 +173,15 @@ impl Directory {
 }
 
 impl Server {
-    fn new(url: &str, options: &DirectoryOptions) -> Result<Self, String> {
+    fn new(url: &str, start_tls: bool, tls: Option<&Arc<ClientTls>>) -> Result<Self, String> {
         let wrong = || format!("`{url}` is not the URL of an LDAP server");
         let uri: http::Uri = url.parse().map_err(|_| wrong())?;
         let (secure, port) = match uri.scheme_str() {
             Some("ldaps") => (true, 636),
-            Some("ldap") => (options.start_tls, 389),
+            Some("ldap") => (start_tls, 389),
             Some(_) | None => return Err(wrong()),
         };
-        let tls = if secure { Some(options.tls.clone().ok_or_else(wrong)?) } else { None };
+        let tls = if secure { Some(Arc::clone(tls.ok_or_else(wrong)?)) } else { None };
         Ok(Self {
             url: url.to_owned(),
             host: uri.host().ok_or_else(wrong)?.trim_matches(['[', ']']).to_owned(),
@@ -224,24 +221,25 @@ impl Connection<'_> {
     }
 
     async fn search(&mut self, name: &str) -> Result<Option<Found>, DirectoryError> {
-        let options = &self.directory.options;
-        let filter = filled(&options.filter, name, "");
-        let mut entries = self.entries(&options.base, &filter, &options.attributes(), 2).await?;
+        let settings = &self.directory.settings;
+        let filter = filled(&settings.filter, name, "");
+        let attributes = directory::attributes(settings);
+        let mut entries = self.entries(&settings.base, &filter, &attributes, 2).await?;
         let Some(entry) = entries.pop() else { return Ok(None) };
         if !entries.is_empty() {
             return Err(DirectoryError(format!("`filter` finds several entries for `{name}`")));
         }
-        let groups = match &options.group_search {
-            None => options.groups_of(&entry),
+        let groups = match &settings.group_search {
+            None => directory::groups_of(settings, &entry),
             Some((base, filter)) => {
                 let filter = filled(filter, name, &entry.dn);
-                let attributes = [options.groups.as_str()];
+                let attributes = [settings.groups.as_str()];
                 let most = limits::LDAP_GROUPS_MAX;
                 let groups = self.entries(base, &filter, &attributes, most).await?;
-                groups.iter().flat_map(|group| options.groups_of(group)).collect()
+                groups.iter().flat_map(|group| directory::groups_of(settings, group)).collect()
             }
         };
-        options.found(&entry, &groups).map(Some).map_err(DirectoryError)
+        directory::found(settings, &entry, &groups).map(Some).map_err(DirectoryError)
     }
 
     /// At most so many of the entries that `filter` finds.
@@ -320,10 +318,10 @@ fn filled(filter: &str, user: &str, dn: &str) -> String {
 
 /// Asks the server for TLS on a connection without it.
 async fn start_tls(stream: &mut TcpStream) -> Result<(), String> {
-    stream.write_all(START_TLS).await.map_err(|error| error.to_string())?;
+    stream.write_all(LDAP_START_TLS).await.map_err(|error| error.to_string())?;
     let mut received = Vec::new();
     loop {
-        if let Some(outcome) = started(&received) {
+        if let Some(outcome) = ldap_tls_started(&received) {
             return outcome;
         }
         if received.len() >= limits::LDAP_START_TLS_BYTES_MAX {
@@ -335,30 +333,6 @@ async fn start_tls(stream: &mut TcpStream) -> Result<(), String> {
             return Err("the server closed the connection".to_owned());
         }
     }
-}
-
-/// What the response to [`START_TLS`] means; `None`: it is incomplete. Bytes after it would be of somebody else, as TLS
-/// has not begun.
-fn started(received: &[u8]) -> Option<Result<(), String>> {
-    let (rest, message) = match parse_tag(received) {
-        Ok(parsed) => parsed,
-        Err(error) if error.is_incomplete() => return None,
-        Err(_) => return Some(Err("the response is malformed".to_owned())),
-    };
-    let result = |message: StructureTag| {
-        let response = message.expect_constructed()?.into_iter().nth(1)?;
-        let mut parts = response.match_id(EXTENDED_RESPONSE)?.expect_constructed()?.into_iter();
-        match parts.next()?.match_id(ENUMERATED)?.payload {
-            PL::P(code) => Some(code),
-            PL::C(_) => None,
-        }
-    };
-    Some(match result(message).as_deref() {
-        Some([0]) if rest.is_empty() => Ok(()),
-        Some([0]) => Err("more bytes than the response".to_owned()),
-        Some([code]) => Err(format!("the server rejects it with the result {code}")),
-        Some(_) | None => Err("the response is malformed".to_owned()),
-    })
 }
 
 async fn limited<T>(
@@ -394,41 +368,15 @@ mod tests {
     }
 
     #[test]
-    fn the_response_to_start_tls_is_read_strictly() {
-        let openldap = b"\x30\x0c\x02\x01\x01\x78\x07\x0a\x01\x00\x04\x00\x04\x00";
-        let windows = b"\x30\x84\x00\x00\x00\x10\x02\x01\x01\x78\x84\x00\x00\x00\x07\x0a\x01\x00\x04\x00\x04\x00";
-        assert_eq!(started(openldap), Some(Ok(())));
-        assert_eq!(started(windows), Some(Ok(())));
-        for end in 0..openldap.len() {
-            assert_eq!(started(openldap.get(..end).unwrap_or_default()), None, "{end} bytes");
-        }
-        let injected = [&openldap[..], b"\x30\x00"].concat();
-        assert_eq!(started(&injected), Some(Err("more bytes than the response".to_owned())));
-        let refused = b"\x30\x0c\x02\x01\x01\x78\x07\x0a\x01\x35\x04\x00\x04\x00";
-        let rejected = Err("the server rejects it with the result 53".to_owned());
-        assert_eq!(started(refused), Some(rejected));
-        for malformed in [&b"\x04\x00"[..], b"\x30\x00", b"\x30\x05\x02\x01\x01\x61\x00"] {
-            assert!(matches!(started(malformed), Some(Err(_))), "{malformed:?}");
-        }
-        // As deep as the limit of its length allows.
-        let mut nested = Vec::<u8>::new();
-        while nested.len() < limits::LDAP_START_TLS_BYTES_MAX {
-            let [high, low] = u16::try_from(nested.len()).unwrap_or(0).to_be_bytes();
-            drop(nested.splice(..0, [0x30, 0x82, high, low]));
-        }
-        assert!(matches!(started(&nested), Some(Err(_))));
-    }
-
-    #[test]
     fn wrong_options_are_named() {
-        let with = |change: &dyn Fn(&mut DirectoryOptions)| {
-            let mut options = DirectoryOptions {
+        let with = |change: &dyn Fn(&mut LdapSettings)| {
+            let mut settings = LdapSettings {
                 urls: vec!["ldap://localhost".to_owned()],
-                ..Default::default()
+                filter: "(uid={user})".to_owned(),
+                ..LdapSettings::default()
             };
-            options.filter = "(uid={user})".to_owned();
-            change(&mut options);
-            Directory::new(options).err().unwrap_or_default()
+            change(&mut settings);
+            Directory::new(settings, None).err().unwrap_or_default()
         };
         assert_eq!(with(&|_| {}), "");
         let unbalanced = with(&|options| options.filter = "(uid={user}".to_owned());

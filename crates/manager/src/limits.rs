@@ -40,6 +40,12 @@ pub const ASSERTION_S_MAX: u64 = 3_600;
 pub const TRUSTED_KEYS_S: u64 = 3_600;
 /// The same if none of them has signed a JWT, or if there are none, in seconds.
 pub const TRUSTED_KEYS_AGAIN_S: u64 = 30;
+/// Time for which these keys, and the metadata of a provider of users, are used if they cannot be read again, in seconds.
+/// Longer: 503 for whoever needs them.
+pub const STALE_S_MAX: u64 = 86_400;
+const _: () = assert!(TRUSTED_KEYS_S < STALE_S_MAX && PROVIDER_S < STALE_S_MAX);
+/// The value of `Retry-After` in responses with status 503, in seconds.
+pub const RETRY_AFTER_S: u64 = 5;
 /// Tolerance for clocks of clients that are ahead, in seconds.
 pub const SKEW_S: u64 = 60;
 /// Longest nonce of a request for an ID token, in bytes. Longer: the error `invalid_request`.
@@ -72,6 +78,8 @@ pub const REVISION_POLL_MS: u64 = 250;
 pub const NAME_BYTES_MAX: usize = 190;
 /// Longest list of scopes, redirect URIs or keys of a client, in bytes. Longer: 400.
 pub const LIST_BYTES_MAX: usize = 4_000;
+/// Longest `tls_client_auth_subject_dn` of a client, in bytes. Longer: 400.
+pub const SUBJECT_BYTES_MAX: usize = 380;
 
 /// Passwords that are verified at the same time; each takes 19 MiB and some 20 ms. More: they wait.
 pub const PASSWORD_CHECKS_MAX: usize = 2;

@@ -8,12 +8,11 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
-use jose::SealingKeys;
+use model::ApiKeySettings;
 use store::{Client, Store, User};
 use tokio::sync::watch;
 use wire::tls::ClientAuth;
 
-use crate::api_keys::ApiKeyOptions;
 use crate::attempts::{Attempts, Who, network};
 use crate::bearer::{Trusted, TrustedIssuer};
 use crate::form::{Form, decoded};
@@ -43,7 +42,6 @@ pub(crate) enum Checked {
 pub(crate) struct Manager {
     pub(crate) store: Store,
     pub(crate) keys: Keys,
-    pub(crate) sealing: SealingKeys,
     /// The `iss` of tokens.
     pub(crate) issuer: String,
     pub(crate) trusted: Vec<Arc<Trusted>>,
@@ -52,7 +50,7 @@ pub(crate) struct Manager {
     pub(crate) authorities: Option<ClientAuth>,
     pub(crate) directory: Option<Directory>,
     pub(crate) providers: Vec<Provider>,
-    pub(crate) api_keys: Option<ApiKeyOptions>,
+    pub(crate) api_keys: Option<ApiKeySettings>,
     pub(crate) clock: SystemClock,
     passwords: Passwords,
     pub(crate) attempts: Attempts,
@@ -67,14 +65,13 @@ pub(crate) struct Manager {
 impl Manager {
     pub(crate) fn new(
         store: Store,
-        (keys, sealing): (Keys, SealingKeys),
+        keys: Keys,
         issuer: String,
         trusted: Vec<TrustedIssuer>,
     ) -> Self {
         Self {
             store,
             keys,
-            sealing,
             issuer,
             trusted: trusted.into_iter().map(|one| Arc::new(Trusted::new(one))).collect(),
             accepts_certificates: false,
@@ -101,7 +98,7 @@ impl Manager {
 
     /// The provider of this name.
     pub(crate) fn provider(&self, name: &str) -> Option<&Provider> {
-        self.providers.iter().find(|provider| provider.options.name == name)
+        self.providers.iter().find(|provider| provider.settings.name == name)
     }
 
     #[allow(clippy::unused_self, reason = "the source of randomness is a property of the manager")]

@@ -4,8 +4,9 @@
 //! source can sign the user in. What the source says replaces what is stored, at each sign-in; a directory is asked
 //! again before tokens are renewed.
 
+use model::UserMapping;
 use serde_json::{Map, Value};
-use store::User;
+use store::{NewUser, User};
 
 use crate::attempts::{Who, network};
 use crate::ldap::{Directory, DirectoryError};
@@ -21,15 +22,6 @@ pub(crate) const ROLES: &str = "roles";
 /// The name of `[control.ldap]` as a source.
 pub(crate) const LDAP: &str = "ldap";
 
-/// What is taken over from a source.
-#[derive(Clone, Debug, Default)]
-pub struct Mapping {
-    /// Names of claims, each with that of the source.
-    pub claims: Vec<(String, String)>,
-    /// Names of roles, each with the groups whose members have it.
-    pub roles: Vec<(String, Vec<String>)>,
-}
-
 /// What a source says about a user.
 pub(crate) struct Profile {
     pub(crate) source: String,
@@ -40,17 +32,20 @@ pub(crate) struct Profile {
     pub(crate) claims: Map<String, Value>,
 }
 
-impl Mapping {
-    pub(crate) fn roles_of(&self, is_in: impl Fn(&str) -> bool) -> Vec<String> {
-        let has = |groups: &[String]| groups.iter().any(|group| is_in(group));
-        let roles = self.roles.iter().filter(|(_, groups)| has(groups));
-        roles.map(|(role, _)| role.clone()).collect()
-    }
+/// The roles of a user who is in the groups that `is_in` says.
+pub(crate) fn roles_of(mapping: &UserMapping, is_in: impl Fn(&str) -> bool) -> Vec<String> {
+    let has = |groups: &[String]| groups.iter().any(|group| is_in(group));
+    let roles = mapping.roles.iter().filter(|(_, groups)| has(groups));
+    roles.map(|(role, _)| role.clone()).collect()
+}
 
-    pub(crate) fn claims_of(&self, value: impl Fn(&str) -> Option<String>) -> Map<String, Value> {
-        let claims = self.claims.iter();
-        claims.filter_map(|(name, theirs)| Some((name.clone(), value(theirs)?.into()))).collect()
-    }
+/// The claims of a user, by those of the source.
+pub(crate) fn claims_of(
+    mapping: &UserMapping,
+    value: impl Fn(&str) -> Option<String>,
+) -> Map<String, Value> {
+    let claims = mapping.claims.iter();
+    claims.filter_map(|(name, theirs)| Some((name.clone(), value(theirs)?.into()))).collect()
 }
 
 impl Profile {
@@ -129,18 +124,17 @@ impl Manager {
         // Again if another instance changes the row meanwhile.
         for _ in 0..3 {
             let Some(known) = self.store.user(name).await? else {
-                // Otherwise a user could take the names of others, before they sign in, by changing the own one.
-                if source != LDAP
-                    && let Some(known) = self.store.user_of_source(source, &user.source_id).await?
-                {
-                    tracing::warn!(name, source, known, "a user has another name already");
-                    return Ok(None);
+                match self.add(&user).await? {
+                    NewUser::Added => {
+                        tracing::info!(name, source, "first sign-in of a user");
+                        return Ok(Some(user));
+                    }
+                    NewUser::Known(known) => {
+                        tracing::warn!(name, source, known, "a user has another name already");
+                        return Ok(None);
+                    }
+                    NewUser::NameInUse => continue,
                 }
-                if self.store.add_user(&user).await? {
-                    tracing::info!(name, source, "first sign-in of a user");
-                    return Ok(Some(user));
-                }
-                continue;
             };
             if known.source != *source {
                 tracing::warn!(name, source, "there is another user of this name");
@@ -161,6 +155,16 @@ impl Manager {
             return Ok(Some(User { created_s: known.created_s, ..user }));
         }
         Err(Refusal::Unavailable)
+    }
+
+    /// At a provider, a user could take the names of others, before they sign in, by changing the own one. In a directory,
+    /// a user who is renamed may get the new name.
+    async fn add(&self, user: &User) -> Result<NewUser, Refusal> {
+        if user.source != LDAP {
+            return Ok(self.store.add_outside_user(user).await?);
+        }
+        let added = self.store.add_user(user).await?;
+        Ok(if added { NewUser::Added } else { NewUser::NameInUse })
     }
 
     /// The user who had `name` at `time_s`, if they still exist and can sign in.

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use rustls::pki_types::CertificateDer;
 use store::Client;
+use wire::tls::DistinguishedName;
 
 use crate::manager::Manager;
 use crate::reply::Refusal;
@@ -32,15 +33,21 @@ impl Manager {
             Some((SELF_SIGNED, thumbprints)) => {
                 peer.thumbprint().is_some_and(|own| has(thumbprints, &own))
             }
-            Some((ISSUED, name)) => {
-                let authorities = self.authorities.as_ref();
-                wire::tls::has_name(own, name)
-                    && authorities.is_some_and(|authorities| {
-                        authorities.has_issued(&peer.certificates, self.now_s())
-                    })
+            Some((ISSUED, name)) => wire::tls::has_name(own, name) && self.has_issued(peer),
+            Some((ISSUED_TO, name)) => {
+                let subject = DistinguishedName::of(own);
+                subject.is_some()
+                    && subject == DistinguishedName::parse(name)
+                    && self.has_issued(peer)
             }
             Some(_) | None => false,
         }
+    }
+
+    /// Whether a known CA has issued the certificate of `peer`.
+    fn has_issued(&self, peer: &Peer) -> bool {
+        let authorities = self.authorities.as_ref();
+        authorities.is_some_and(|known| known.has_issued(&peer.certificates, self.now_s()))
     }
 
     /// What the tokens of `client` are bound to. `None`: they are not.
@@ -52,6 +59,8 @@ impl Manager {
     }
 }
 
-/// What `certificate` of a client begins with: the name in one that a CA issued, or thumbprints, follow.
+/// What `certificate` of a client begins with: an alternative name or the subject of one that a CA issued, or thumbprints,
+/// follow.
 pub(crate) const ISSUED: &str = "issued";
+pub(crate) const ISSUED_TO: &str = "issued-to";
 pub(crate) const SELF_SIGNED: &str = "self-signed";

@@ -8,6 +8,7 @@ use base64::prelude::BASE64_STANDARD;
 use jose::{
     Compact, ExpectedIdToken, IdTokenProblem, KeySet, Padding, SignInAttempt, SignInEndpoints,
 };
+use model::UserProvider;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
@@ -17,7 +18,7 @@ use crate::cached::Cached;
 use crate::federation::Failure;
 use crate::limits;
 use crate::manager::Manager;
-use crate::outside::{Mapping, Profile};
+use crate::outside::{Profile, claims_of, roles_of};
 use crate::reply::Refusal;
 
 /// Unreserved characters, which no server decodes in another way.
@@ -26,39 +27,34 @@ const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_'
 const EMAIL: &str = "email";
 const EMAIL_VERIFIED: &str = "email_verified";
 
-/// A provider of users.
-pub struct ProviderOptions {
-    /// Prefix of the names of its users, before a slash.
-    pub name: String,
-    /// Its name on the sign-in page.
-    pub title: String,
-    /// The `iss` of its ID tokens; its discovery document is below.
-    pub issuer: String,
-    pub client_id: String,
-    pub client_secret: String,
-    pub scopes: Vec<String>,
-    /// The claim with the name of a user.
-    pub user: String,
-    /// The claim with the groups of a user.
-    pub groups: String,
-    pub mapping: Mapping,
-    /// Sends a request, within the limits `PROVIDER_MS_MAX` and `PROVIDER_BYTES_MAX`. Returns the body of a response
-    /// with status 200; the error contains no part of the response. May block.
-    pub ask: AskProvider,
-}
+/// Sends a request to a provider, within the limits `PROVIDER_MS_MAX` and `PROVIDER_BYTES_MAX`. Returns the body of a
+/// response with status 200. May block.
+pub type AskProvider = Arc<dyn Fn(ProviderRequest) -> Result<Vec<u8>, AskError> + Send + Sync>;
 
-pub type AskProvider = Arc<dyn Fn(ProviderRequest) -> Result<Vec<u8>, String> + Send + Sync>;
+/// Why there is no response with status 200. No text contains a part of the response.
+#[derive(Debug, thiserror::Error)]
+pub enum AskError {
+    /// The provider does not respond, or not now.
+    #[error("{0}")]
+    Outage(String),
+    #[error("{0}")]
+    Refused(String),
+}
 
 /// A request to a provider: a GET, or a POST of `form`.
 pub struct ProviderRequest {
     pub url: String,
+    /// Whether `url` is at another server than the issuer, which the discovery document names: it gets no client
+    /// certificate.
+    pub is_elsewhere: bool,
     /// The value of `Authorization`.
     pub authorization: Option<String>,
     pub form: Option<String>,
 }
 
 pub(crate) struct Provider {
-    pub(crate) options: ProviderOptions,
+    pub(crate) settings: UserProvider,
+    ask: AskProvider,
     cached: Arc<Cached<Discovered>>,
     /// For sign-ins that ask the provider.
     turns: Semaphore,
@@ -67,61 +63,60 @@ pub(crate) struct Provider {
 /// The metadata of a provider.
 pub(crate) struct Discovered {
     pub(crate) endpoints: SignInEndpoints,
-    /// Whether its responses have `iss`. Source: RFC 9207 section 3.
-    pub(crate) sends_iss: bool,
     keys: KeySet,
 }
 
 impl Provider {
-    pub(crate) fn new(options: ProviderOptions) -> Self {
+    pub(crate) fn new(settings: UserProvider, ask: AskProvider) -> Self {
         let turns = Semaphore::new(limits::PROVIDER_SIGN_INS_MAX);
-        Self { options, cached: Cached::new(), turns }
+        Self { settings, ask, cached: Cached::new(), turns }
     }
 
     /// Its endpoints and keys, not older than `age_s` if it responds.
     pub(crate) async fn discovered(&self, now_s: u64, age_s: u64) -> Option<Arc<Discovered>> {
-        let (ask, issuer) = (Arc::clone(&self.options.ask), self.options.issuer.clone());
-        let what = format!("the metadata of the provider `{}`", self.options.name);
+        let (ask, issuer) = (Arc::clone(&self.ask), self.settings.issuer.clone());
+        let what = format!("the metadata of the provider `{}`", self.settings.name);
         let read = || async move {
             let path = ".well-known/openid-configuration";
-            let document = get(&ask, format!("{}/{path}", issuer.trim_end_matches('/'))).await?;
-            let keys = jose::jwks_uri(&document, &issuer)?;
-            if !keys.starts_with("https://") && !issuer.starts_with("http://") {
-                return Err("the `jwks_uri` is not an https URL".to_owned());
-            }
-            Discovered::new(&document, &issuer, &get(&ask, keys).await?)
+            let url = format!("{}/{path}", issuer.trim_end_matches('/'));
+            let document = asked(&ask, request(&issuer, &url)).await;
+            let document = document.map_err(|error| error.to_string())?;
+            let keys = asked(&ask, request(&issuer, &jose::jwks_uri(&document, &issuer)?)).await;
+            let keys = KeySet::from_jwks(&keys.map_err(|error| error.to_string())?);
+            Ok(Discovered {
+                endpoints: jose::sign_in_endpoints(&document, &issuer)?,
+                keys: keys.map_err(|error| error.to_string())?,
+            })
         };
         self.cached.get((now_s, age_s), &what, read).await
     }
 
-    /// The user who has signed in, by the `code` of the response to `attempt`.
+    /// The user who has signed in, by the `code` of the response to `attempt`; and when they did so, in seconds since the
+    /// Unix epoch, if the provider says it (else 0).
     pub(crate) async fn user(
         &self,
         manager: &Manager,
         (code, redirect_uri): (&str, &str),
         attempt: &SignInAttempt,
-    ) -> Result<Profile, Failure> {
+    ) -> Result<(Profile, u64), Failure> {
         let wait = Duration::from_millis(limits::PROVIDER_WAIT_MS_MAX);
         let turn = tokio::time::timeout(wait, self.turns.acquire()).await;
         let _turn = turn.map_err(|_| Refusal::Unavailable)?;
         let now_s = manager.now_s();
         let found = self.discovered(now_s, limits::PROVIDER_S).await;
-        let found = found.ok_or("its endpoints are unknown")?;
+        let found = found.ok_or_else(|| Failure::Outage("its endpoints are unknown".to_owned()))?;
         let issued = self.redeemed(&found, (code, redirect_uri), attempt).await?;
         let token = issued.id_token.ok_or("there is no ID token")?;
-        self.check(manager, &token, &attempt.nonce, &found).await?;
+        let auth_s = self.check(manager, &token, attempt, &found).await?;
         let mut told = vec![payload(&token)?];
         if let Some(url) = &found.endpoints.userinfo
-            && self.options.wants_more_than(&told)
+            && self.wants_more_than(&told)
         {
-            let request = ProviderRequest {
-                url: url.clone(),
-                authorization: Some(format!("Bearer {}", issued.access_token)),
-                form: None,
-            };
-            add(&mut told, &asked(&self.options.ask, request).await?)?;
+            let mut request = request(&self.settings.issuer, url);
+            request.authorization = Some(format!("Bearer {}", issued.access_token));
+            add(&mut told, &asked(&self.ask, request).await?)?;
         }
-        Ok(self.options.profile_of(&told)?)
+        Ok((self.profile_of(&told)?, auth_s.unwrap_or(0).min(now_s)))
     }
 
     /// The tokens for a code. Source: RFC 6749 sections 2.3.1 and 4.1.3.
@@ -130,34 +125,33 @@ impl Provider {
         found: &Discovered,
         (code, redirect_uri): (&str, &str),
         attempt: &SignInAttempt,
-    ) -> Result<jose::IssuedTokens, String> {
-        let ProviderOptions { client_id, client_secret, ask, .. } = &self.options;
+    ) -> Result<jose::IssuedTokens, Failure> {
+        let UserProvider { issuer, client_id, client_secret, .. } = &self.settings;
         let [id, secret] = [client_id, client_secret].map(|text| utf8_percent_encode(text, PLAIN));
         let basic = BASE64_STANDARD.encode(format!("{id}:{secret}"));
         let verifier = attempt.verifier.as_str();
         let fields = [("code", code), ("redirect_uri", redirect_uri), ("code_verifier", verifier)];
         let fields =
             fields.map(|(name, value)| format!("&{name}={}", utf8_percent_encode(value, PLAIN)));
-        let request = ProviderRequest {
-            url: found.endpoints.token.clone(),
-            authorization: Some(format!("Basic {basic}")),
-            form: Some(format!("grant_type=authorization_code{}", fields.concat())),
-        };
-        let response = asked(ask, request).await?;
-        jose::issued_tokens(&response).map_err(|error| error.to_string())
+        let mut request = request(issuer, &found.endpoints.token);
+        request.authorization = Some(format!("Basic {basic}"));
+        request.form = Some(format!("grant_type=authorization_code{}", fields.concat()));
+        let response = asked(&self.ask, request).await?;
+        jose::issued_tokens(&response).map_err(|error| Failure::Failed(error.to_string()))
     }
 
-    /// Checks an ID token, if need be with newer keys.
+    /// Checks an ID token, if need be with newer keys. Returns when the user signed in, if it has that.
     async fn check(
         &self,
         manager: &Manager,
         token: &str,
-        nonce: &str,
+        attempt: &SignInAttempt,
         found: &Arc<Discovered>,
-    ) -> Result<(), String> {
+    ) -> Result<Option<u64>, String> {
         let now = manager.now();
-        let ProviderOptions { issuer, client_id, .. } = &self.options;
-        let expected = ExpectedIdToken { issuer, client_id, nonce };
+        let UserProvider { issuer, client_id, .. } = &self.settings;
+        let SignInAttempt { nonce, since_s, .. } = attempt;
+        let expected = ExpectedIdToken { issuer, client_id, nonce, since_s: *since_s };
         let check = |found: &Discovered| {
             let keys = [(0, &found.keys, limits::SKEW_S)];
             jose::check_id_token(token.as_bytes(), expected, keys, now)
@@ -168,7 +162,7 @@ impl Provider {
             checked = newer.map_or(checked, |newer| check(&newer));
         }
         let problem = match checked {
-            Ok(()) => return Ok(()),
+            Ok(auth_s) => return Ok(auth_s),
             Err(IdTokenProblem::UnknownKey(_)) => "no key of the provider has its `kid`",
             Err(IdTokenProblem::Invalid(problem)) => problem,
         };
@@ -176,14 +170,16 @@ impl Provider {
     }
 }
 
-async fn get(ask: &AskProvider, url: String) -> Result<Vec<u8>, String> {
-    asked(ask, ProviderRequest { url, authorization: None, form: None }).await
+/// A GET of a URL that `issuer` or its discovery document names.
+fn request(issuer: &str, url: &str) -> ProviderRequest {
+    let is_elsewhere = !jose::same_origin(url, issuer);
+    ProviderRequest { url: url.to_owned(), is_elsewhere, authorization: None, form: None }
 }
 
-async fn asked(ask: &AskProvider, request: ProviderRequest) -> Result<Vec<u8>, String> {
+async fn asked(ask: &AskProvider, request: ProviderRequest) -> Result<Vec<u8>, AskError> {
     let ask = Arc::clone(ask);
     let asked = spawn_blocking(move || ask(request)).await;
-    asked.unwrap_or_else(|_| Err("the request failed".to_owned()))
+    asked.unwrap_or_else(|_| Err(AskError::Outage("the request failed".to_owned())))
 }
 
 /// The claims of an ID token that was checked.
@@ -204,51 +200,42 @@ fn add(told: &mut Vec<Map<String, Value>>, userinfo: &[u8]) -> Result<(), String
     Ok(())
 }
 
-impl Discovered {
-    fn new(document: &[u8], issuer: &str, keys: &[u8]) -> Result<Self, String> {
-        let object: Value = serde_json::from_slice(document).map_err(|error| error.to_string())?;
-        Ok(Self {
-            endpoints: jose::sign_in_endpoints(document, issuer)?,
-            sends_iss: object["authorization_response_iss_parameter_supported"] == true,
-            keys: KeySet::from_jwks(keys).map_err(|error| error.to_string())?,
-        })
-    }
-}
-
-impl ProviderOptions {
+impl Provider {
     /// Whether the ID token lacks a claim that is used.
     fn wants_more_than(&self, told: &[Map<String, Value>]) -> bool {
-        let groups = (!self.mapping.roles.is_empty()).then_some(self.groups.as_str());
-        let others = self.mapping.claims.iter().map(|(_, theirs)| theirs.as_str());
-        let mut names = others.chain(groups).chain([self.user.as_str()]);
+        let groups =
+            (!self.settings.mapping.roles.is_empty()).then_some(self.settings.groups.as_str());
+        let others = self.settings.mapping.claims.iter().map(|(_, theirs)| theirs.as_str());
+        let mut names = others.chain(groups).chain([self.settings.user.as_str()]);
         names.any(|name| claim(told, name).is_none())
     }
 
     /// The user whom the provider describes by the claims `told`: those of the ID token, and of the userinfo.
     fn profile_of(&self, told: &[Map<String, Value>]) -> Result<Profile, String> {
         let text = |name: &str| claim(told, name).and_then(Value::as_str);
-        let name = text(&self.user).filter(|name| !name.is_empty());
-        let name = name.ok_or_else(|| match self.user.as_str() {
+        let name = text(&self.settings.user).filter(|name| !name.is_empty());
+        let name = name.ok_or_else(|| match self.settings.user.as_str() {
             EMAIL => format!("there is no text `{EMAIL}` with `{EMAIL_VERIFIED}` true"),
             user => format!("there is no text `{user}`"),
         })?;
         let sub = text("sub").filter(|sub| !sub.is_empty());
-        let groups = match claim(told, &self.groups) {
+        let groups = match claim(told, &self.settings.groups) {
             Some(Value::Array(groups)) => groups.iter().filter_map(Value::as_str).collect(),
             Some(Value::String(group)) => vec![group.as_str()],
             Some(_) | None => Vec::new(),
         };
-        let mut claims = self.mapping.claims_of(|name| text(name).map(str::to_owned));
+        let mut claims = claims_of(&self.settings.mapping, |name| text(name).map(str::to_owned));
         let is_email = |(name, theirs): &(String, String)| name == EMAIL && theirs == EMAIL;
-        if claims.contains_key(EMAIL) && self.mapping.claims.iter().any(is_email) {
+        if claims.contains_key(EMAIL) && self.settings.mapping.claims.iter().any(is_email) {
             claims.insert(EMAIL_VERIFIED.to_owned(), Value::Bool(true));
         }
         Ok(Profile {
-            source: self.name.clone(),
-            name: format!("{}/{name}", self.name),
+            source: self.settings.name.clone(),
+            name: format!("{}/{name}", self.settings.name),
             // With another issuer in the configuration, the same `sub` is another user.
-            id: format!("{}\n{}", self.issuer, sub.ok_or("there is no `sub`")?).into_bytes(),
-            roles: self.mapping.roles_of(|group| groups.contains(&group)),
+            id: format!("{}\n{}", self.settings.issuer, sub.ok_or("there is no `sub`")?)
+                .into_bytes(),
+            roles: roles_of(&self.settings.mapping, |group| groups.contains(&group)),
             claims,
         })
     }
@@ -274,6 +261,7 @@ fn member<'c>(claims: &'c Map<String, Value>, name: &str) -> Option<&'c Value> {
 
 #[cfg(test)]
 mod tests {
+    use model::UserMapping;
     use serde_json::json;
 
     use super::*;
@@ -281,7 +269,7 @@ mod tests {
     /// `user`, `groups` and a role `reader` for `group`; the name, the roles and the claim `email` of the user.
     #[track_caller]
     fn check(token: &Value, [user, groups, group]: [&str; 3], expect: &str) {
-        let options = ProviderOptions {
+        let settings = UserProvider {
             name: "corp".to_owned(),
             title: String::new(),
             issuer: "https://id.example".to_owned(),
@@ -290,22 +278,23 @@ mod tests {
             scopes: Vec::new(),
             user: user.to_owned(),
             groups: groups.to_owned(),
-            mapping: Mapping {
+            mapping: UserMapping {
                 claims: vec![("email".to_owned(), "email".to_owned())],
                 roles: vec![("reader".to_owned(), vec![group.to_owned()])],
             },
-            ask: Arc::new(|_| Err("not asked".to_owned())),
         };
-        let found = match options.profile_of(&[token.as_object().unwrap().clone()]) {
-            Ok(Profile { name, id, roles, claims, .. }) => {
-                let (roles, id) = (roles.join(","), String::from_utf8(id).unwrap());
-                let id = id.strip_prefix("https://id.example\n").unwrap();
-                let email = claims.get("email").and_then(Value::as_str);
-                assert_eq!(email.is_some(), claims.contains_key("email_verified"), "{token}");
-                format!("{name} {id} [{roles}] {}", email.unwrap_or("-"))
-            }
-            Err(problem) => problem,
-        };
+        let ask: AskProvider = Arc::new(|_| Err(AskError::Refused("not asked".to_owned())));
+        let found =
+            match Provider::new(settings, ask).profile_of(&[token.as_object().unwrap().clone()]) {
+                Ok(Profile { name, id, roles, claims, .. }) => {
+                    let (roles, id) = (roles.join(","), String::from_utf8(id).unwrap());
+                    let id = id.strip_prefix("https://id.example\n").unwrap();
+                    let email = claims.get("email").and_then(Value::as_str);
+                    assert_eq!(email.is_some(), claims.contains_key("email_verified"), "{token}");
+                    format!("{name} {id} [{roles}] {}", email.unwrap_or("-"))
+                }
+                Err(problem) => problem,
+            };
         assert_eq!(found, expect, "{token}");
     }
 

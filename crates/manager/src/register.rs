@@ -14,9 +14,10 @@ use rustls::server::ParsedCertificate;
 use serde::Deserialize;
 use serde_json::json;
 use store::{Client, Database, Store, TokenType};
+use wire::tls::DistinguishedName;
 
 use crate::manager::{Manager, is_name};
-use crate::peer::{ISSUED, Peer, SELF_SIGNED};
+use crate::peer::{ISSUED, ISSUED_TO, Peer, SELF_SIGNED};
 use crate::reply::{Refusal, Reply};
 use crate::token::GRANTS;
 use crate::users::{ADMIN, UserError};
@@ -59,10 +60,10 @@ struct Metadata {
     /// The public keys of `private_key_jwt`, or the certificates of `self_signed_tls_client_auth`.
     jwks: Option<serde_json::Value>,
     /// The name in the certificate of `tls_client_auth`.
+    tls_client_auth_subject_dn: Option<String>,
     tls_client_auth_san_dns: Option<String>,
     tls_client_auth_san_ip: Option<IpAddr>,
     /// Other names, which are rejected.
-    tls_client_auth_subject_dn: Option<String>,
     tls_client_auth_san_uri: Option<String>,
     tls_client_auth_san_email: Option<String>,
     #[serde(default)]
@@ -198,6 +199,9 @@ pub(crate) async fn standard(
         "token_endpoint_auth_method": method,
         "tls_client_certificate_bound_access_tokens": wanted.bound,
     });
+    for (name, value) in metadata.proof(method) {
+        body[name] = value;
+    }
     if let (Some(secret), Some(members)) = (secret, body.as_object_mut()) {
         members.insert("client_secret".to_owned(), json!(secret));
         members.insert("client_secret_expires_at".to_owned(), json!(0));
@@ -308,24 +312,47 @@ pub(crate) fn methods(manager: &Manager) -> Vec<&'static str> {
 
 /// The name in a client's certificate, as it is stored.
 fn certificate_name(metadata: &Metadata) -> Result<String, Refusal> {
-    const WRONG_NAME: &str = "`tls_client_auth` needs either `tls_client_auth_san_dns` or \
-                              `tls_client_auth_san_ip`; other names are not supported";
-    let (dns, ip) = (&metadata.tls_client_auth_san_dns, metadata.tls_client_auth_san_ip);
-    let others = [
-        &metadata.tls_client_auth_subject_dn,
-        &metadata.tls_client_auth_san_uri,
-        &metadata.tls_client_auth_san_email,
-    ];
+    const WRONG_NAME: &str = "`tls_client_auth` needs one of `tls_client_auth_subject_dn`, \
+                              `tls_client_auth_san_dns` and `tls_client_auth_san_ip`; other names \
+                              are not supported";
+    const WRONG_SUBJECT: &str = "`tls_client_auth_subject_dn` is not a distinguished name as in \
+                                 RFC 4514, or too long";
+    let others = [&metadata.tls_client_auth_san_uri, &metadata.tls_client_auth_san_email];
     let has_others = others.into_iter().any(Option::is_some);
-    let name = match (dns, ip) {
-        _ if has_others => return Err(self::metadata(WRONG_NAME)),
-        (Some(name), None) if is_name(name) && ServerName::try_from(name.as_str()).is_ok() => {
-            name.clone()
+    let subject = &metadata.tls_client_auth_subject_dn;
+    let (dns, ip) = (&metadata.tls_client_auth_san_dns, metadata.tls_client_auth_san_ip);
+    match (subject, dns, ip) {
+        _ if has_others => {}
+        (Some(subject), None, None) => {
+            let fits = subject.len() <= limits::SUBJECT_BYTES_MAX;
+            let is_valid = fits && DistinguishedName::parse(subject).is_some();
+            return is_valid
+                .then(|| format!("{ISSUED_TO} {subject}"))
+                .ok_or_else(|| self::metadata(WRONG_SUBJECT));
         }
-        (None, Some(address)) => address.to_string(),
-        _ => return Err(self::metadata(WRONG_NAME)),
-    };
-    Ok(format!("{ISSUED} {name}"))
+        (None, Some(name), None) if is_name(name) && ServerName::try_from(&**name).is_ok() => {
+            return Ok(format!("{ISSUED} {name}"));
+        }
+        (None, None, Some(address)) => return Ok(format!("{ISSUED} {address}")),
+        _ => {}
+    }
+    Err(self::metadata(WRONG_NAME))
+}
+
+impl Metadata {
+    /// The members by which a client that authenticates by `method` proves who it is.
+    fn proof(&self, method: &str) -> impl Iterator<Item = (&'static str, serde_json::Value)> {
+        let members = match method {
+            "tls_client_auth" => vec![
+                ("tls_client_auth_subject_dn", json!(self.tls_client_auth_subject_dn)),
+                ("tls_client_auth_san_dns", json!(self.tls_client_auth_san_dns)),
+                ("tls_client_auth_san_ip", json!(self.tls_client_auth_san_ip)),
+            ],
+            "private_key_jwt" | "self_signed_tls_client_auth" => vec![("jwks", json!(self.jwks))],
+            _ => Vec::new(),
+        };
+        members.into_iter().filter(|(_, value)| !value.is_null())
+    }
 }
 
 /// The certificates of a client, as they are stored: each key of the document has its own first in `x5c`. Source: RFC 8705

@@ -6,10 +6,15 @@
 //! Architecture invariant: no file is read but the system's trust store, no process-wide default provider
 //! is used, and no message contains key material.
 
+mod ber;
 mod certificates;
 mod client;
 mod client_auth;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod properties;
 mod self_signed;
+mod start_tls;
+mod subject;
 #[cfg(test)]
 pub(crate) mod tests;
 mod validity;
@@ -28,6 +33,8 @@ pub use client::{ClientTls, EndpointTls};
 pub use client_auth::{ClientAuth, has_name};
 pub use rustls_pki_types::CertificateDer;
 pub use self_signed::generate_self_signed;
+pub use start_tls::{LDAP_START_TLS, ldap_tls_started};
+pub use subject::DistinguishedName;
 pub use validity::Lapse;
 
 use crate::stream::Stream;
