@@ -49,7 +49,7 @@ fn a_small_body_cannot_grow_past_the_budget() {
             JSON,
         ),
     ] {
-        let budget = Budget::new(4_000_000, 32 << 20);
+        let budget = Budget::new(1_000_000, 32 << 20);
         let artefacts = format!("<sequence name=\"main\">{mediators}</sequence>");
         let failure = run_main(&artefacts, message(of, body), budget).failure();
         assert!(failure.message.starts_with("evaluation stopped"), "{failure}");

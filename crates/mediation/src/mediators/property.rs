@@ -120,9 +120,9 @@ impl Mediator for Property {
             Action::Set { value, of, groups } => {
                 let value = match value {
                     Source::Xml(document) => Some(PropertyValue::Xml(Arc::clone(document))),
-                    Source::Expression(value) => {
-                        self.evaluate(&name, (value, *of), scene, message)?
-                    }
+                    Source::Expression(value) => scene.uncharged(message, || {
+                        self.evaluate(&name, (value, *of), scene, message)
+                    })?,
                 };
                 let value = match (groups, value) {
                     (Some(groups), Some(PropertyValue::Text(text))) => {

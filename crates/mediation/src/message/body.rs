@@ -51,7 +51,9 @@ pub struct Body {
     /// Its bytes count as those that arrived, but are new.
     is_adopted: bool,
     /// Memory that this body was charged, and releases when it is replaced.
-    charged: Cell<u64>,
+    charged: Cell<usize>,
+    /// Edits of its views, which are charged by whoever makes them.
+    edits: usize,
 }
 
 /// What a body was before it was edited as XML, so that what nobody touched stays as it was.
@@ -260,9 +262,9 @@ impl Body {
     }
 
     fn become_new(&mut self, format: Format, source: Source, budget: &Budget) {
-        budget.release_memory(usize::try_from(self.charged.take()).unwrap_or(usize::MAX));
+        budget.release_memory(self.charged.take());
         let (mapping, header) = (self.mapping.take(), self.header.take());
-        *self = Self { format, source, mapping, header, ..Self::default() };
+        *self = Self { format, source, mapping, header, edits: self.edits, ..Self::default() };
     }
 
     fn decoded_max(&self) -> usize {
@@ -277,8 +279,28 @@ impl Body {
         if matches!(self.source, Source::Bytes(_) | Source::Written(_)) {
             (self.json, self.xml, self.xml_header) = Default::default();
             (self.plain, self.decoded) = Default::default();
-            budget.release_memory(usize::try_from(self.charged.take()).unwrap_or(usize::MAX));
+            budget.release_memory(self.charged.take());
         }
+    }
+
+    /// Drops its views, which may be made again, and keeps its bytes.
+    pub(crate) fn forget_views(&mut self, budget: &Budget) {
+        let charged = self.charged();
+        self.settle(budget);
+        if let Source::Written(bytes) = &self.source {
+            let kept = bytes.len().min(charged);
+            // That much was just released.
+            let _ = self.charge(budget, || Ok(budget.charge_memory(kept)?));
+        }
+    }
+
+    /// What it was charged.
+    pub(crate) fn charged(&self) -> usize {
+        self.charged.get()
+    }
+
+    pub(super) fn edits(&self) -> usize {
+        self.edits
     }
 
     /// Counts what `make` is charged, to release it when this body is replaced.
@@ -290,7 +312,10 @@ impl Body {
         let before = budget.bytes_used();
         let made = make();
         let added = budget.bytes_used().saturating_sub(before);
-        self.charged.set(self.charged.get().saturating_add(added));
+        if made.is_ok() {
+            let added = usize::try_from(added).unwrap_or(usize::MAX);
+            self.charged.set(self.charged.get().saturating_add(added));
+        }
         made
     }
 

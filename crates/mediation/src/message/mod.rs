@@ -18,7 +18,7 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use expression::{BodyUse, Budget};
 
-use crate::{Code, Failure};
+use crate::{Code, Failure, limits};
 
 pub use body::Body;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -68,12 +68,24 @@ pub struct Message {
     pub head: Box<dyn Head>,
     pub body: Body,
     pub properties: Properties,
+    /// Memory of all header fields that were set, those included that were replaced.
+    field_bytes: usize,
+}
+
+/// What a message keeps: see [`Message::kept`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Kept {
+    /// What its body and its properties were charged, and its header fields.
+    bytes: usize,
+    /// Edits of trees, which their message is not charged for.
+    edits: usize,
 }
 
 impl Message {
     #[must_use]
     pub fn new(direction: Direction, head: Box<dyn Head>, body: Body) -> Self {
-        let mut message = Self { direction, head, body, properties: Properties::default() };
+        let properties = Properties::default();
+        let mut message = Self { direction, head, body, properties, field_bytes: 0 };
         message.note_unless_streaming();
         message
     }
@@ -157,7 +169,32 @@ impl Message {
             head: self.head.copy(),
             body: self.body.share(budget)?,
             properties: self.properties.clone(),
+            field_bytes: 0,
         })
+    }
+
+    /// What its body and its properties were charged.
+    pub(crate) fn charged(&self) -> usize {
+        self.properties.charged().saturating_add(self.body.charged())
+    }
+
+    /// What it keeps now, for [`Message::release_since`].
+    pub(crate) fn kept(&self) -> Kept {
+        let bytes = self.charged().saturating_add(self.field_bytes);
+        Kept { bytes, edits: self.properties.edits().saturating_add(self.body.edits()) }
+    }
+
+    /// Releases what was charged since `used` bytes of `budget` were used, and the message kept `before`, but for what it
+    /// keeps in addition; nothing, if a tree was edited.
+    pub(crate) fn release_since(&self, (used, before): (u64, Kept), budget: &Budget) {
+        let now = self.kept();
+        if now.edits == before.edits {
+            let is = budget.bytes_used().saturating_add(before.bytes as u64);
+            let temporary = is.saturating_sub(used.saturating_add(now.bytes as u64));
+            budget.release_memory(usize::try_from(temporary).unwrap_or(usize::MAX));
+            // Without steps, the next charge fails.
+            let _ = budget.charge_steps(temporary / limits::RELEASED_BYTES_PER_STEP);
+        }
     }
 
     /// Takes over the head and the properties of another message of the same run.
@@ -214,7 +251,7 @@ impl Message {
     /// The name is not a token, or the value has control characters. Source: RFC 9110 section 5.5.
     pub fn set_field(&mut self, name: &str, value: &str) -> Result<(), Failure> {
         let value = field_value(name, value)?;
-        self.note_parameters();
+        self.note_field(name, value);
         self.head.set_field(name, value);
         Ok(())
     }
@@ -225,7 +262,7 @@ impl Message {
     /// As [`Message::set_field`].
     pub fn add_field(&mut self, name: &str, value: &str) -> Result<(), Failure> {
         let value = field_value(name, value)?;
-        self.note_parameters();
+        self.note_field(name, value);
         self.head.add_field(name, value);
         Ok(())
     }
@@ -234,6 +271,11 @@ impl Message {
     pub fn remove_field(&mut self, name: &str) {
         self.note_parameters();
         self.head.remove_field(name);
+    }
+
+    fn note_field(&mut self, name: &str, value: &str) {
+        self.note_parameters();
+        self.field_bytes = self.field_bytes.saturating_add(name.len() + value.len());
     }
 
     /// Whether a property is `true`.
@@ -284,8 +326,27 @@ impl Message {
         self.head = head;
         self.body = body.mapped_as(&self.body);
         self.note_unless_streaming();
-        self.properties
-            .retain(|scope| !matches!(scope, PropertyScope::Axis2 | PropertyScope::Axis2Client));
+        self.properties.retain_scopes(|scope| {
+            !matches!(scope, PropertyScope::Axis2 | PropertyScope::Axis2Client)
+        });
+    }
+
+    /// The same for a response that arrived. `messageType` remains as that of what was sent. Source: Synapse's
+    /// `SynapseCallbackReceiver`.
+    ///
+    /// # Errors
+    /// The budget.
+    pub(crate) fn take_response(
+        &mut self,
+        response: Self,
+        sent_as: Option<PropertyValue>,
+        budget: &Budget,
+    ) -> Result<(), Failure> {
+        self.become_response(response.head, response.body);
+        match sent_as.filter(|sent_as| Format::of(&sent_as.text()) != Format::Form) {
+            Some(sent_as) => self.set(PropertyScope::Axis2, MESSAGE_TYPE, sent_as, budget),
+            None => Ok(()),
+        }
     }
 
     /// Says in which format the body is written from now on, as Synapse's payload factory does: `messageType` and

@@ -146,6 +146,9 @@ impl Run {
             parameters: branch::parameters(stack),
         };
         let before = message.body.state();
+        let joined = parts.iter().flatten().flatten().map(Message::charged).sum::<usize>();
+        let used = self.budget.bytes_used().saturating_sub(joined as u64);
+        let kept = (used, message.kept());
         let can_repeat = !context.is_heavy && parts.is_none() && step.mediator.can_repeat();
         let most = if can_repeat { limits::HEAVY_STEPS } else { u64::MAX };
         let withheld = self.budget.withhold_steps(most);
@@ -156,6 +159,10 @@ impl Run {
         });
         let is_long = withheld > 0 && self.budget.steps_left() == 0;
         self.budget.release_steps(withheld);
+        // The others keep what they return.
+        if matches!(next, Ok(Next::Continue | Next::Enter(_)) | Err(_)) {
+            message.release_since(kept, &self.budget);
+        }
         if is_long && next.is_err() {
             branch.rewind();
             return self.ask_heavy(branch);
@@ -218,6 +225,7 @@ impl Run {
         failure: Failure,
         context: Context<'_>,
     ) -> Turn {
+        self.make_room(&mut branch);
         match branch.handle(context.program, failure, &self.budget) {
             Ok(()) => Turn::Go(branch),
             Err(failure) => {
@@ -230,6 +238,19 @@ impl Run {
                 }
                 Turn::Gone
             }
+        }
+    }
+
+    /// Lets the error handlers of a run that used up its budget do something: by the views of the body of the message that
+    /// failed, which may be made again, and once by a reserve.
+    fn make_room(&mut self, branch: &mut Branch) {
+        let (bytes, steps) = (limits::HANDLER_BYTES as u64, limits::HANDLER_STEPS);
+        if self.budget.bytes_left() < bytes {
+            branch.message.body.forget_views(&self.budget);
+        }
+        let is_short = self.budget.bytes_left() < bytes || self.budget.steps_left() < steps;
+        if is_short && branch.has_handlers() && !std::mem::replace(&mut self.has_reserve, true) {
+            self.budget.extend(steps, bytes);
         }
     }
 
