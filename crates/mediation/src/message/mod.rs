@@ -2,6 +2,7 @@
 
 mod action;
 mod body;
+pub(crate) mod charset;
 mod coding;
 pub(crate) mod fault;
 mod form;
@@ -21,6 +22,7 @@ use expression::{BodyUse, Budget};
 use crate::{Code, Failure, limits};
 
 pub use body::Body;
+use charset::Charset;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use coding::Coding as BodyCoding;
 use coding::{CONTENT_ENCODING, Coding};
@@ -48,6 +50,8 @@ const OF_THE_BYTES: [&str; 8] = [
 pub(crate) const MESSAGE_TYPE: &str = "messageType";
 /// The property (axis2) of a message without a body.
 pub(crate) const NO_ENTITY_BODY: &str = "NO_ENTITY_BODY";
+/// The property (axis2) with the charset in which the body is written.
+pub(crate) const CHARACTER_SET: &str = "CHARACTER_SET_ENCODING";
 /// The property (axis2) with the `Content-Type` to send.
 const SENT_CONTENT_TYPE: &str = "ContentType";
 
@@ -150,11 +154,15 @@ impl Message {
             Format::Multipart => {
                 self.body.set_boundary(format::parameter(&content_type, "boundary"));
             }
-            Format::Json | Format::Form | Format::Text => {
+            Format::Json
+            | Format::Form
+            | Format::Text
+            | Format::Xml
+            | Format::Soap11
+            | Format::Soap12 => {
                 self.body.set_charset(format::parameter(&content_type, "charset"));
             }
-            // XML says its own.
-            Format::Xml | Format::Soap11 | Format::Soap12 | Format::Binary => {}
+            Format::Binary => {}
         }
     }
 
@@ -409,7 +417,35 @@ impl Message {
         if let Some(sent_type) = sent_type.filter(|_| format != Format::Multipart) {
             self.set_field(CONTENT_TYPE, &sent_type)?;
         }
-        Ok(bytes)
+        match self.other_charset(format) {
+            Some(name) => self.write_in(&name, budget),
+            None => Ok(bytes),
+        }
+    }
+
+    /// The charset that a body of `format` is to be written in, if it is in another.
+    fn other_charset(&self, format: Format) -> Option<String> {
+        let is_text = format == Format::Json || format == Format::Text || format.is_xml();
+        let name = self.properties.get(PropertyScope::Axis2, CHARACTER_SET).filter(|_| is_text)?;
+        let name = name.text();
+        let is_other = !name.is_empty() && Charset::named(&name) != *self.body.charset();
+        is_other.then(|| name.into_owned())
+    }
+
+    fn write_in(&mut self, charset: &str, budget: &Budget) -> Result<Option<Bytes>, Failure> {
+        if self.body.is_empty() {
+            return self.body.bytes(budget);
+        }
+        self.body.encode(charset, budget)?;
+        self.forget_bytes();
+        let field = self.head.field(CONTENT_TYPE).unwrap_or_default();
+        let is_charset = |part: &&str| format::parameter(&format!(";{part}"), "charset").is_some();
+        let mut parts: Vec<_> = format::parts(&field).map(str::trim).collect();
+        parts.retain(|part| !is_charset(part));
+        let content_type = format!("{}; charset={charset}", parts.join("; "));
+        drop(field);
+        self.set_field(CONTENT_TYPE, &content_type)?;
+        self.body.bytes(budget)
     }
 
     /// Whether the body is as it arrived, and its head and its properties say nothing else.
@@ -420,6 +456,7 @@ impl Message {
             && format != Format::Multipart
             && self.properties.get(axis2, MESSAGE_TYPE).is_none()
             && self.properties.get(axis2, SENT_CONTENT_TYPE).is_none()
+            && self.other_charset(format).is_none()
             && self.head.field(CONTENT_TYPE).is_none_or(is_of)
     }
 

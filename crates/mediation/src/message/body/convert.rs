@@ -33,6 +33,9 @@ impl Body {
                     Ok(Some(payload)) if formatter::is_wrapper(payload) => {
                         formatter::write(payload, format, None, (self.mapping(), budget))?.0.into()
                     }
+                    _ if format == Format::Text => {
+                        self.text(budget)?.into_owned().into_bytes().into()
+                    }
                     _ => bytes,
                 };
                 self.replace_shared(format, bytes, budget)?;
