@@ -72,7 +72,7 @@ pub struct Message {
     pub head: Box<dyn Head>,
     pub body: Body,
     pub properties: Properties,
-    /// Memory of all header fields that were set, those included that were replaced.
+    /// Memory of all header fields that were copied or set, those included that were replaced.
     field_bytes: usize,
 }
 
@@ -80,9 +80,9 @@ pub struct Message {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Kept {
     /// What its body and its properties were charged, and its header fields.
-    bytes: usize,
+    pub(crate) bytes: usize,
     /// Edits of trees, which their message is not charged for.
-    edits: usize,
+    pub(crate) edits: usize,
 }
 
 impl Message {
@@ -171,13 +171,14 @@ impl Message {
     /// # Errors
     /// The host did not hold the body; the budget.
     pub fn copy(&self, budget: &Budget) -> Result<Self, Failure> {
-        budget.charge_memory(self.context_bytes())?;
+        let field_bytes = self.field_bytes();
+        budget.charge_memory(field_bytes.saturating_add(self.properties.bytes()))?;
         Ok(Self {
             direction: self.direction,
             head: self.head.copy(),
             body: self.body.share(budget)?,
             properties: self.properties.clone(),
-            field_bytes: 0,
+            field_bytes,
         })
     }
 
@@ -219,7 +220,12 @@ impl Message {
 
     /// The memory of a copy of the head and the properties.
     fn context_bytes(&self) -> usize {
-        let mut bytes = self.properties.bytes();
+        self.properties.bytes().saturating_add(self.field_bytes())
+    }
+
+    /// The memory of its header fields.
+    fn field_bytes(&self) -> usize {
+        let mut bytes = 0;
         self.head.fields(&mut |name, value| bytes += name.len() + value.len());
         bytes
     }

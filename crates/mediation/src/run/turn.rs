@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use expression::BodyUse;
+use expression::{BodyUse, Budget};
 
 use super::branch::{self, Branch, End, Wait};
 use super::exchange;
 use super::fork::Aggregate;
 use super::{Ask, AskId, Context, Event, Run, Scene, Turn, Waiter};
-use crate::message::{Direction, Environment, LogLevel};
+use crate::message::{Direction, Environment, Kept, LogLevel};
 use crate::program::Program;
 use crate::{Failure, Message, Next, limits};
 
@@ -153,16 +153,13 @@ impl Run {
         let most = if can_repeat { limits::HEAVY_STEPS } else { u64::MAX };
         let withheld = self.budget.withhold_steps(most);
         let charged = self.budget.charge_steps(limits::MEDIATOR_STEPS).map_err(Failure::from);
-        let next = charged.and_then(|()| match parts {
+        let mut next = charged.and_then(|()| match parts {
             Some(parts) => step.mediator.join(&scene, message, parts),
             None => step.mediator.mediate(&scene, message),
         });
         let is_long = withheld > 0 && self.budget.steps_left() == 0;
         self.budget.release_steps(withheld);
-        // The others keep what they return.
-        if matches!(next, Ok(Next::Continue | Next::Enter(_)) | Err(_)) {
-            message.release_since(kept, &self.budget);
-        }
+        release_unkept(&mut next, message, kept, &self.budget);
         if is_long && next.is_err() {
             branch.rewind();
             return self.ask_heavy(branch);
@@ -356,6 +353,29 @@ impl Run {
         self.new_ask(Waiter::Branch(branch.id), Ask::Body(branch.source));
         self.branches.insert(branch.id, branch);
         Turn::Gone
+    }
+}
+
+/// Releases what a step was charged since `used` bytes were, and its messages do not keep.
+fn release_unkept(
+    next: &mut Result<Next, Failure>,
+    message: &Message,
+    (used, before): (u64, Kept),
+    budget: &Budget,
+) {
+    let (mut used, mut has_edits) = (used, false);
+    match next {
+        // It keeps its parameters.
+        Ok(Next::Call(_)) => return,
+        Ok(next) => next.parts(|part| {
+            let kept = part.kept();
+            used = used.saturating_add(kept.bytes as u64);
+            has_edits |= kept.edits > 0;
+        }),
+        Err(_) => {}
+    }
+    if !has_edits {
+        message.release_since((used, before), budget);
     }
 }
 
