@@ -23,3 +23,26 @@ fn each_hazard_ends_in_a_clear_fault() {
     target.wait_for_metric("penstock_held_body_bytes", 0);
     target.serves_others_within(96 * MIB);
 }
+
+#[test]
+fn the_fault_sequence_of_a_hazard_responds() {
+    let responds = "<faultSequence><payloadFactory media-type=\"text\"><format>$1</format><args>\
+        <arg expression=\"$ctx:ERROR_MESSAGE\"/></args></payloadFactory>\
+        <property name=\"HTTP_SC\" value=\"422\" scope=\"axis2\"/><respond/></faultSequence>";
+    // That hazard fails in its error handler.
+    let hazards = || HAZARDS.iter().filter(|hazard| hazard.name != "handler");
+    let proxies: Vec<_> =
+        hazards().map(|hazard| (hazard.name, format!("{}{responds}", hazard.target))).collect();
+    let proxies: Vec<_> = proxies.iter().map(|(name, target)| (*name, &**target)).collect();
+    let mut target = target_with(&proxies, OTHERS);
+    for hazard in hazards() {
+        let mut client = connect(&target);
+        send(&mut client, hazard.name, hazard.content_type, &(hazard.body)());
+        target.serves_others();
+        let response = client.read();
+        assert_eq!(response.status, 422, "{}", hazard.name);
+        assert!(response.text().contains(hazard.fault), "{}: {}", hazard.name, response.text());
+    }
+    target.wait_for_metric("penstock_held_body_bytes", 0);
+    target.serves_others();
+}

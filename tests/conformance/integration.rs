@@ -105,6 +105,16 @@ fn a_payload_is_made_of_parts_of_the_message() {
 }
 
 #[test]
+fn the_address_of_the_client_is_that_of_its_connection() {
+    let target = "<inSequence><payloadFactory media-type=\"text\"><format>$1 $2</format><args>\
+        <arg expression=\"get-property('axis2', 'REMOTE_ADDR')\"/><arg expression=\"$axis2:REMOTE_HOST\"/></args>\
+        </payloadFactory><respond/></inSequence>";
+    let gateway = proxy(&Upstream::refusing(), target);
+    let claims = "X-Forwarded-For: 10.1.1.1\r\n";
+    assert_eq!(gateway.fetch("GET /services/it", claims).text(), "127.0.0.1 127.0.0.1");
+}
+
+#[test]
 fn options_of_the_whole_server_is_an_empty_200() {
     let gateway = proxy(&Upstream::refusing(), "<inSequence><respond/></inSequence>");
     let response = gateway.fetch("OPTIONS *", "");

@@ -56,7 +56,7 @@ pub(crate) const KNOWN: &[Known] = &[
     row(Axis2, "FORCE_HTTP_1.0", Unserved("endpoints get HTTP/1.1")),
     row(Axis2, "NO_DEFAULT_CONTENT_TYPE", Unserved("remove the transport property `Content-Type`")),
     row(Axis2, "FORCE_POST_PUT_NOBODY", Unserved("set NO_ENTITY_BODY")),
-    row(Axis2, "CHARACTER_SET_ENCODING", Unserved("bodies are written in UTF-8, which may be set without one")),
+    row(Axis2, "CHARACTER_SET_ENCODING", Served("The charset in which a body is written that a mediator read or made. Without it, new bodies are UTF-8.")),
     row(Axis2, "enableMTOM", Unserved("send the attachment as base64 in the body")),
     row(Axis2, "enableSwA", Unserved("send the attachment as base64 in the body")),
     row(Axis2, "SET_ROLLBACK_ONLY", Unserved("requests over HTTP are no transactions; respond with an error")),

@@ -8,6 +8,14 @@ pub const PASS_THROUGH_DEPTH_MAX: usize = 8;
 /// Maximum number of failures of one message that error handlers take. More: the failure has no handler.
 /// A sequence that is its own error handler, and fails, ends here.
 pub const HANDLED_FAILURES_MAX: usize = 64;
+/// Memory that the error handlers of a run get once in addition to its budget, in bytes, if less is left. More than that:
+/// the failure has no handler.
+pub const HANDLER_BYTES: usize = 256 * 1024;
+/// The same for steps.
+pub const HANDLER_STEPS: u64 = 20_000;
+const _: () = assert!(HANDLER_STEPS <= HEAVY_STEPS, "a handler runs on the thread of a worker");
+/// Memory that a mediator used and released for the price of a step, in bytes, so that many small ones end, too.
+pub const RELEASED_BYTES_PER_STEP: u64 = 256;
 /// Maximum nesting of mediators in an artefact. Deeper: rejected at load; compiling recurses on it.
 pub const ELEMENT_DEPTH_MAX: usize = 64;
 /// Maximum number of steps in what `penstock explain` shows of an artefact. More: sequences that follow are named only.

@@ -7,6 +7,7 @@ use expression::{json, mapping};
 use model::{Api, Operation, Place, Policies, Policy, Security};
 use xpath::Budget;
 
+use crate::message::charset::{self, Charset};
 use crate::message::{BodyCoding as Coding, is_token};
 use crate::{
     Answer, ApiPolicies, Ask, BenchHead, Body, Code, Compiler, Direction, Environment, Event,
@@ -94,7 +95,8 @@ fn run(program: &Arc<Program>, sequence: SequenceId, body: &[u8]) {
     }
 }
 
-/// A compressed body, after a byte that says how, is decoded within its limits, or malformed.
+/// A compressed body, after a byte that says how, is decoded within its limits, or malformed. So is one in a charset, and
+/// text in one byte for each character is written as it was read.
 ///
 /// # Panics
 /// If the property does not hold.
@@ -109,6 +111,19 @@ pub fn coding(input: &[u8]) {
             assert_eq!(budget.bytes_used(), decoded.len() as u64);
         }
         Err(failure) => assert!(!failure.message.is_empty()),
+    }
+    let declared = charset::of_xml(bytes, &Charset::Utf16);
+    for charset in
+        ["gb18030", "windows-1252", "koi8-r"].map(Charset::named).into_iter().chain([declared])
+    {
+        let budget = Budget::new(10 * STEPS, BYTES);
+        let Ok(text) = charset.decode(bytes, &budget) else { continue };
+        assert!(budget.bytes_used() >= text.len() as u64, "{charset:?}");
+        let written = charset.encode(&text, Format::Xml, &budget);
+        // The others have characters that they do not write.
+        if [Charset::named("windows-1252"), Charset::named("koi8-r")].contains(&charset) {
+            assert_eq!(written.as_deref(), Ok(bytes), "{charset:?}");
+        }
     }
 }
 

@@ -15,6 +15,19 @@ use penstock_mediation::{
 use xpath::Budget;
 
 #[test]
+fn a_wsdl_of_an_endpoint_is_a_warning_that_says_what_to_write() {
+    let found = diagnostics(
+        "<proxy name=\"P\"><target><inSequence><respond/></inSequence></target><publishWSDL endpoint=\"E\"/></proxy>",
+    );
+    let [found] = &*found else { panic!("{found:?}") };
+    assert!(
+        found.contains("warning: `publishWSDL`: the WSDL of the endpoint `E` is not served"),
+        "{found}"
+    );
+    assert!(found.contains("write `uri=\"ADDRESS?wsdl\"` with the address of `E`"), "{found}");
+}
+
+#[test]
 fn an_endpoint_gets_its_address_from_the_message() {
     let url = |endpoint: &str, steps: &str| {
         let target = format!("><inSequence>{steps}</inSequence><endpoint>{endpoint}</endpoint>");

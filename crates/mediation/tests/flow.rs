@@ -144,6 +144,29 @@ fn call_sends_its_source_and_fills_its_target() {
 }
 
 #[test]
+fn the_response_to_a_source_has_no_transport_properties_of_the_request() {
+    let returned = |source: &str| {
+        let target = format!(
+            "><inSequence><property name=\"HTTP_SC\" value=\"299\" scope=\"axis2\"/>\
+             <property name=\"NO_ENTITY_BODY\" value=\"true\" scope=\"axis2\"/>\
+             <property name=\"messageType\" value=\"text/plain\" scope=\"axis2\"/>\
+             <call><source {source}</source><endpoint key=\"a\"/></call><respond/></inSequence>"
+        );
+        let xml = |_: &str, _: &str| Some(Answer::Response(Box::new(response("<a><b>1</b></a>"))));
+        let ran = proxy("", &target, &xml);
+        let Outcome::Responded(message) = &ran.outcome else { panic!("{ran:?}") };
+        assert!(message.properties.get(PropertyScope::Axis2, "HTTP_SC").is_none());
+        ran.body()
+    };
+    assert_eq!(
+        returned("type=\"inline\" contentType=\"application/json\">{\"i\":2}"),
+        r#"{"a":{"b":1}}"#,
+        "as what was sent"
+    );
+    assert_eq!(returned("type=\"inline\">{\"i\":2}"), "<a><b>1</b></a>");
+}
+
+#[test]
 fn the_first_response_wins() {
     let ran = proxy(
         "",

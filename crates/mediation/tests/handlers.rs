@@ -6,7 +6,9 @@ mod host;
 
 use std::sync::Arc;
 
-use host::{ENDPOINTS, Outcome, drive_run, echo, program, proxy, refuse, request, response};
+use host::{
+    ENDPOINTS, Outcome, Ran, drive_run, echo, flow, program, proxy, refuse, request, response,
+};
 use penstock_mediation::{Answer, Code, Failure, Flow, Run};
 use xpath::Budget;
 
@@ -200,6 +202,49 @@ fn a_loop_of_calls_ends_with_the_budget() {
     let ran = drive_run(run, &|_, _| Some(Answer::Response(Box::new(response("1")))));
     assert!(ran.failure().message.contains("10000 steps"), "{:?}", ran.outcome);
     assert!(ran.sent.len() < 300, "{}", ran.sent.len());
+}
+
+/// Steps of an `inSequence` that make a property of twice the length, several times.
+fn doubled(name: &str, times: usize) -> String {
+    let double =
+        format!("<property name=\"{name}\" expression=\"concat($ctx:{name}, $ctx:{name})\"/>");
+    format!("<property name=\"{name}\" value=\"0123456789abcdef\"/>{}", double.repeat(times))
+}
+
+/// What a proxy with these steps, and these in its error handler, returns for a message that is larger than its budget.
+fn spent(steps: &str, handled: &str) -> Ran {
+    let answers = "<payloadFactory media-type=\"json\"><format>{\"code\":\"$1\",\"why\":\"$2\"}</format>\
+        <args><arg expression=\"$ctx:ERROR_CODE\"/><arg expression=\"$ctx:ERROR_MESSAGE\"/></args></payloadFactory>\
+        <respond/>";
+    let program = program(&format!(
+        "{ENDPOINTS}<sequence name=\"again\">{}</sequence><proxy name=\"P\"><target><inSequence>{steps}</inSequence>\
+         <faultSequence>{handled}{answers}</faultSequence></target></proxy>",
+        "<send receive=\"again\"><endpoint key=\"a\"/></send>"
+    ));
+    let body = format!("[{}1]", "1,".repeat(20_000));
+    let budget = Budget::new(100_000, 64 * 1024);
+    let run = Run::new(Arc::clone(&program), flow(&program), request(&body), budget);
+    drive_run(run, &|_, _| Some(Answer::Response(Box::new(response("1")))))
+}
+
+#[test]
+fn the_error_handler_of_a_message_that_used_up_its_budget_responds() {
+    for (steps, why) in [
+        ("<property name=\"a\" expression=\"json-eval($[0])\"/>", "more than 65536 bytes"),
+        ("<property name=\"a\" expression=\"count(//*)\"/>", "more than 65536 bytes"),
+        (&doubled("a", 20), "more than 65536 bytes"),
+        (&["a", "b", "c", "d"].map(|name| doubled(name, 10)).concat(), "more than 65536 bytes"),
+        ("<sequence key=\"again\"/>", "100000 steps"),
+    ] {
+        let body = spent(steps, "").body();
+        assert!(body.starts_with("{\"code\":\"0\",\"why\":") && body.contains(why), "{body}");
+    }
+}
+
+#[test]
+fn what_error_handlers_get_beyond_the_budget_has_an_end() {
+    let ran = spent(&doubled("a", 20), &doubled("b", 20));
+    assert!(ran.failure().message.starts_with("evaluation stopped"), "{:?}", ran.outcome);
 }
 
 #[test]

@@ -6,7 +6,7 @@ mod support;
 
 use std::fmt::Write as _;
 
-use penstock_mediation::{Body, BodyUse, Format, Message, PropertyScope, PropertyValue};
+use penstock_mediation::{Body, BodyUse, Code, Format, Message, PropertyScope, PropertyValue};
 use support::{compile, logged, message, run, run_main};
 use xpath::Budget;
 
@@ -49,7 +49,7 @@ fn a_small_body_cannot_grow_past_the_budget() {
             JSON,
         ),
     ] {
-        let budget = Budget::new(4_000_000, 32 << 20);
+        let budget = Budget::new(1_000_000, 32 << 20);
         let artefacts = format!("<sequence name=\"main\">{mediators}</sequence>");
         let failure = run_main(&artefacts, message(of, body), budget).failure();
         assert!(failure.message.starts_with("evaluation stopped"), "{failure}");
@@ -161,14 +161,88 @@ fn xpath_as_text_is_synapse_s() {
     assert_eq!(several, "<s id=\"7\">IBM</s><s>SUN</s>");
 }
 
+/// A response with these bytes.
+fn encoded(content_type: &str, bytes: &[u8]) -> Message {
+    let mut plain = message(content_type, "");
+    let body = Body::held(Format::of(content_type), bytes.to_vec());
+    plain.become_response(plain.head.copy(), body);
+    plain
+}
+
+#[test]
+fn bodies_are_read_in_the_charset_that_they_name() {
+    for (content_type, expression, bytes, text) in [
+        ("text/plain; charset=windows-1252", "string(//*)", &b"\x80 5"[..], "€ 5"),
+        ("text/plain; charset=UTF-16", "string(//*)", b"\0\x41\x20\xac", "A€"),
+        ("text/plain; charset=UTF-16", "string(//*)", b"\xff\xfe\xac\x20", "€"),
+        ("text/plain; charset=utf-16le", "string(//*)", b"\xac\x20", "€"),
+        ("application/json; charset=Shift_JIS", "json-eval($.a)", b"{\"a\":\"\x93\xfa\"}", "日"),
+        ("application/xml; charset=Shift_JIS", "string(//a)", b"<a>\x93\xfa</a>", "日"),
+        (
+            "application/xml",
+            "string(//a)",
+            b"<?xml version=\"1.0\" encoding='Shift_JIS'?><a>\x93\xfa</a>",
+            "日",
+        ),
+        (
+            "application/xml; charset=iso-8859-1",
+            "string(//a)",
+            "<?xml version=\"1.0\" encoding=\"UTF-8\"?><a>é</a>".as_bytes(),
+            "é",
+        ),
+        ("application/json; charset=none", "json-eval($.a)", b"{\"a\":\"b\"}", "b"),
+    ] {
+        assert_eq!(logged(expression, encoded(content_type, bytes)), text, "{content_type}");
+    }
+}
+
+#[test]
+fn a_body_that_is_not_in_its_charset_is_malformed() {
+    for (content_type, bytes, problem) in [
+        (
+            "text/plain; charset=Shift_JIS",
+            &b"a\x93"[..],
+            "not text in Shift_JIS: malformed at byte 1",
+        ),
+        ("text/plain; charset=utf-16be", b"\0a\xd8\0", "not text in UTF-16BE: malformed at byte 2"),
+        ("text/plain; charset=none", b"\xe9", "the charset `none` of the body is not known"),
+    ] {
+        let read = "<property name=\"a\" expression=\"string(//*)\"/>";
+        let failure = run(read, encoded(content_type, bytes)).failure();
+        assert_eq!(failure.code, Code::MALFORMED_BODY, "{content_type}");
+        assert!(failure.message.contains(problem), "{failure}");
+    }
+}
+
+#[test]
+fn a_body_is_written_in_the_charset_of_its_property() {
+    let set = |charset: &str| {
+        format!("<property name=\"CHARACTER_SET_ENCODING\" value=\"{charset}\" scope=\"axis2\"/>")
+    };
+    let written = |charset: &str, media: &str, body: &str| {
+        let read = "<property name=\"a\" expression=\"string(//*)\"/>";
+        let mut message = run(&(set(charset) + read), message(media, body)).message;
+        let bytes = message.finish(&Budget::default()).unwrap().unwrap();
+        (bytes.to_vec(), message.head.field("Content-Type").unwrap().into_owned())
+    };
+    let (body, content_type) = written("windows-1252", "text/plain; charset=utf-8", "5 €, 日");
+    assert_eq!((&*body, &*content_type), (&b"5 \x80, ?"[..], "text/plain; charset=windows-1252"));
+    let (body, content_type) = written("ISO-8859-1", JSON, "{\"é\":\"日😀\"}");
+    assert_eq!(body, b"{\"\xe9\":\"\\u65e5\\ud83d\\ude00\"}");
+    assert_eq!(content_type, "application/json; charset=ISO-8859-1");
+    let (body, _) = written("Shift_JIS", "application/xml", "<?xml version=\"1.0\"?><a>日é</a>");
+    assert_eq!(body, b"<?xml version=\"1.0\" encoding=\"Shift_JIS\"?><a>\x93\xfa&#233;</a>");
+    let (body, _) = written("UTF-16", "text/plain", "a€");
+    assert_eq!(body, b"\xfe\xff\0a\x20\xac");
+    let (body, content_type) = written("UTF-8", JSON, "{ }");
+    assert_eq!((&*body, &*content_type), (&b"{ }"[..], JSON), "as it came");
+    let (_, found) = compile(&format!("<sequence name=\"s\">{}</sequence>", set("none")));
+    assert!(found.join("").contains("error: the charset `none` is not known"), "{found:?}");
+}
+
 #[test]
 fn text_in_latin_1_is_read_and_what_is_written_is_utf_8() {
-    let latin = |content_type: &str, bytes: &[u8]| {
-        let mut plain = message(content_type, "");
-        let body = Body::held(Format::of(content_type), bytes.to_vec());
-        plain.become_response(plain.head.copy(), body);
-        plain
-    };
+    let latin = encoded;
     let text = "text/plain; charset=ISO-8859-1";
     let json = "application/json; charset=\"iso-8859-1\"";
     assert_eq!(logged("string(//*)", latin(text, b"caf\xe9")), "café");

@@ -6,10 +6,10 @@ mod host;
 
 use std::sync::Arc;
 
-use host::{Outcome, diagnostics, drive, echo, program, request};
+use host::{ENDPOINTS, Outcome, diagnostics, drive, echo, program, request};
 use penstock_mediation::{
-    Body, Direction, EndpointKind, Flow, Format, Message, PlainHead, PropertyScope, ResourcePath,
-    Run,
+    Answer, Body, Direction, EndpointKind, Flow, Format, Message, PlainHead, PropertyScope,
+    ResourcePath, Run,
 };
 use xpath::Budget;
 
@@ -349,6 +349,35 @@ fn the_text_that_a_condition_reads_is_not_kept() {
         conditions.repeat(10)
     ));
     assert!(ran.body().contains("xxx"));
+}
+
+#[test]
+fn a_property_that_is_set_again_and_again_takes_the_memory_of_one() {
+    let body = format!("{{\"text\":\"{}\",\"all\":[{}1]}}", "x".repeat(8_000), "1,".repeat(2_000));
+    let big = "<property name=\"big\" expression=\"json-eval($.text)\"/>";
+    for steps in [
+        "<property name=\"a\" expression=\"concat($ctx:big, 'y')\"/>",
+        "<property name=\"a\" expression=\"json-eval($.all)\" type=\"JSON\"/>",
+        "<property name=\"a\" expression=\"//all\" type=\"OM\"/>",
+        "<variable name=\"a\" expression=\"${payload.all}\"/>",
+        "<variable name=\"a\" expression=\"${payload.all}\"/><variable name=\"a\" action=\"remove\"/>",
+        "<property name=\"a\" expression=\"concat($ctx:big, 'y')\" scope=\"axis2\"/>",
+        "<enrich><source type=\"body\"/><target type=\"property\" property=\"a\"/></enrich>",
+        "<filter xpath=\"concat($ctx:big, 'y') = 'z'\"><then/></filter>",
+    ] {
+        let program = program(&format!(
+            "{ENDPOINTS}<sequence name=\"main\">{big}<sequence key=\"again\"/></sequence>\
+             <sequence name=\"again\">{steps}<send receive=\"again\"><endpoint key=\"a\"/></send></sequence>"
+        ));
+        let flow = Flow { request: program.sequence("main"), ..Flow::default() };
+        let run = Run::new(program, flow, request(&body), Budget::new(400_000, 1 << 19));
+        let answer = body.clone();
+        let ran = host::drive_run(run, &move |_, _| {
+            Some(Answer::Response(Box::new(host::response(&answer))))
+        });
+        assert!(ran.failure().message.contains("400000 steps"), "{steps}: {:?}", ran.outcome);
+        assert!(ran.sent.len() > 20, "{steps}: {}", ran.sent.len());
+    }
 }
 
 #[test]

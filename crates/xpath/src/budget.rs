@@ -125,6 +125,14 @@ impl Budget {
         self.bytes_left.set(left.min(self.bytes_max));
     }
 
+    /// Allows so much more than before.
+    pub fn extend(&mut self, steps: u64, bytes: u64) {
+        self.steps_max = self.steps_max.saturating_add(steps);
+        self.bytes_max = self.bytes_max.saturating_add(bytes);
+        self.release_steps(steps);
+        self.release_memory(usize::try_from(bytes).unwrap_or(usize::MAX));
+    }
+
     /// Leaves at most so many steps, and returns the number of the others, for [`Budget::release_steps`].
     #[must_use]
     pub fn withhold_steps(&self, left: u64) -> u64 {

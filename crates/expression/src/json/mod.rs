@@ -175,6 +175,12 @@ impl<'s> Document<'s> {
         self.nodes.len()
     }
 
+    /// Memory of its text and its tree, in bytes.
+    #[must_use]
+    pub fn heap_bytes(&self) -> usize {
+        self.text.len() + self.nodes.len() * NODE_BYTES
+    }
+
     fn node(&self, index: u32) -> Node {
         self.nodes.get(index as usize).copied().unwrap_or(NOWHERE)
     }

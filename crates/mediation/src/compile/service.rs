@@ -67,9 +67,17 @@ impl Compiler {
             }
             (None, None, Some(inline)) => serialise(inline.node()),
             (None, None, None) => {
-                let message = "`publishWSDL`: a WSDL elsewhere is not served".to_owned();
-                let help = "put it into the element, or name it with `key` or `uri`";
-                self.warning(element, message, Some(help.to_owned()));
+                let (message, help) = match element.optional("endpoint") {
+                    Some(name) => (
+                        format!("`publishWSDL`: the WSDL of the endpoint `{name}` is not served"),
+                        format!("write `uri=\"ADDRESS?wsdl\"` with the address of `{name}`"),
+                    ),
+                    None => (
+                        "`publishWSDL`: there is no WSDL".to_owned(),
+                        "put it into the element, or name it with `key` or `uri`".to_owned(),
+                    ),
+                };
+                self.warning(element, message, Some(help));
                 return None;
             }
         };

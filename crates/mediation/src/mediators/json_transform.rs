@@ -45,7 +45,7 @@ impl Mediator for JsonTransform {
         {
             return Err(Failure::new(Code::MEDIATION, error));
         }
-        message.body.replace_json(made, scene.budget);
+        message.body.replace_json(made, scene.budget)?;
         Ok(Next::Continue)
     }
 }

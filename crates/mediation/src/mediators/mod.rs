@@ -141,7 +141,8 @@ served, nor is one that uses it; all others are.
 
 A request and all messages derived from it share one budget of steps and bytes, and at most 10,000 branches are alive,
 of which 64 may send at a time: a loop of calls, a million items or an aggregate that nobody completes end in a fault.
-What goes on after the response counts as a request in progress until it ends.
+The error handlers of a request that used up its budget get 256 KiB and 20,000 steps in addition, once, so that they can
+respond. What goes on after the response counts as a request in progress until it ends.
 
 The `key` of `sequence`, `xslt`, `schema` and `format`, `schema` of `jsontransform`, and `receive` of `send` may be an
 expression in braces.

@@ -8,7 +8,8 @@ use expression::{BodyUse, Budget, Error, Expression, Value, json, markup};
 use super::pattern::{Groups, subject};
 use crate::compile::{Compiler, Element, serialise};
 use crate::known::{Effect, KNOWN, Known};
-use crate::message::{LogLevel, MESSAGE_TYPE};
+use crate::message::charset::Charset;
+use crate::message::{CHARACTER_SET, LogLevel, MESSAGE_TYPE};
 use crate::run::Scene;
 use crate::{Code, Failure, Mediator, Message, Next, PropertyScope, PropertyValue};
 
@@ -120,9 +121,9 @@ impl Mediator for Property {
             Action::Set { value, of, groups } => {
                 let value = match value {
                     Source::Xml(document) => Some(PropertyValue::Xml(Arc::clone(document))),
-                    Source::Expression(value) => {
-                        self.evaluate(&name, (value, *of), scene, message)?
-                    }
+                    Source::Expression(value) => scene.uncharged(message, || {
+                        self.evaluate(&name, (value, *of), scene, message)
+                    })?,
                 };
                 let value = match (groups, value) {
                     (Some(groups), Some(PropertyValue::Text(text))) => {
@@ -327,6 +328,15 @@ fn read(
         None => Source::Expression(element.value_or_expression(compiler)?),
     };
     let literal = element.attribute("value").filter(|value| !value.starts_with("${"));
+    if let (Some(charset), Name::Fixed(name)) = (literal, &name)
+        && of_transport(scope) == PropertyScope::Axis2
+        && **name == *CHARACTER_SET
+        && let Charset::Unknown(_) = Charset::named(charset)
+    {
+        let help = "write the name of a charset, such as `UTF-8` or `windows-1252`".to_owned();
+        compiler.error(element, format!("the charset `{charset}` is not known"), Some(help));
+        return None;
+    }
     if let Some(literal) = literal.filter(|_| scope != PropertyScope::Variable) {
         // As Synapse does when it reads a property.
         let value = PropertyValue::new(literal);
@@ -360,10 +370,8 @@ fn warn_of_unserved(
 ) {
     let scope = of_transport(scope);
     let known = KNOWN.iter().find(|known| known.scope == scope && known.name == name);
-    // What is off by default may be switched off, and what is done anyway may be asked for.
-    let is_default =
-        |value: &str| ["false", "utf-8"].iter().any(|it| value.eq_ignore_ascii_case(it));
-    let is_off = element.attribute("value").is_some_and(is_default);
+    // What is off by default may be switched off.
+    let is_off = element.attribute("value").is_some_and(|of| of.eq_ignore_ascii_case("false"));
     if let Some(Known { effect: Effect::Unserved(help), .. }) = known.filter(|_| !is_off) {
         let message = format!("the property `{name}` has no effect");
         compiler.warning(element, message, Some((*help).to_owned()));

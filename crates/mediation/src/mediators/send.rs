@@ -8,7 +8,7 @@ use super::inline::Inline;
 use super::sequence::Sequence;
 use crate::compile::{Compiler, Element, serialise};
 use crate::mediator::To;
-use crate::message::{Direction, Format};
+use crate::message::{Direction, Format, MESSAGE_TYPE, NO_ENTITY_BODY};
 use crate::pass_through::Routing;
 use crate::program::SequenceId;
 use crate::run::Scene;
@@ -128,7 +128,11 @@ impl Mediator for Call {
     ) -> Result<Next, Failure> {
         let Some(response) = parts.into_iter().flatten().next() else { return Ok(Next::Continue) };
         match &self.target {
-            None => (message.head, message.body) = (response.head, response.body),
+            None => {
+                let (direction, sent_as) = (message.direction, self.sent_as(message));
+                message.take_response(response, sent_as, scene.budget)?;
+                message.direction = direction;
+            }
             Some((scope, name)) => {
                 scene.budget.charge_memory(response.body.size())?;
                 let value = stored(&response, scene)?;
@@ -140,6 +144,21 @@ impl Mediator for Call {
             }
         }
         Ok(Next::Continue)
+    }
+}
+
+impl Call {
+    /// The `messageType` of what was sent.
+    fn sent_as(&self, message: &Message) -> Option<PropertyValue> {
+        match &self.source {
+            Some(Source { content_type: Some(content_type), .. }) => {
+                Some(PropertyValue::new(&**content_type))
+            }
+            Some(Source { payload: Payload::Computed(_) | Payload::Inline(_), .. }) => None,
+            Some(Source { payload: Payload::Body, .. }) | None => {
+                message.properties.get(PropertyScope::Axis2, MESSAGE_TYPE).cloned()
+            }
+        }
     }
 }
 
@@ -162,6 +181,7 @@ impl Source {
             if let Some(content_type) = &self.content_type {
                 part.body.convert(Format::of(content_type), scene.budget)?;
                 part.set_field("Content-Type", content_type)?;
+                part.remove(PropertyScope::Axis2, MESSAGE_TYPE);
             }
             return Ok(());
         };
@@ -173,7 +193,8 @@ impl Source {
         part.body.replace(format, text.into_bytes(), scene.budget)?;
         let content_type = self.content_type.as_deref().unwrap_or(format.content_type());
         part.set_field("Content-Type", content_type)?;
-        part.remove(PropertyScope::Axis2, "messageType");
+        part.remove(PropertyScope::Axis2, MESSAGE_TYPE);
+        part.remove(PropertyScope::Axis2, NO_ENTITY_BODY);
         Ok(())
     }
 }

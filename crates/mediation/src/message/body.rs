@@ -11,6 +11,7 @@ use bytes::Bytes;
 use expression::mapping::Rules;
 use expression::{BodyUse, Budget, json};
 
+use super::charset::Charset;
 use super::coding::Coding;
 use super::{Format, multipart};
 use crate::limits::DECODED_BYTES_MAX;
@@ -22,8 +23,8 @@ pub struct Body {
     format: Format,
     /// Between the parts of a multipart body; its content type says it.
     boundary: Option<Box<str>>,
-    /// Its content type says ISO-8859-1.
-    is_latin: bool,
+    /// That its content type names.
+    charset: Charset,
     /// Of the bytes as they arrived.
     coding: Coding,
     /// What its head says of it is known: coding, boundary, charset.
@@ -42,7 +43,7 @@ pub struct Body {
     written: OnceCell<Bytes>,
     /// A compressed body without its coding.
     plain: OnceCell<Bytes>,
-    /// Text in ISO-8859-1, as UTF-8.
+    /// Text in another charset, as UTF-8.
     decoded: OnceCell<Bytes>,
     /// Between JSON and XML; `None`: [`Rules::DEFAULT`].
     mapping: Option<Arc<Rules>>,
@@ -51,7 +52,9 @@ pub struct Body {
     /// Its bytes count as those that arrived, but are new.
     is_adopted: bool,
     /// Memory that this body was charged, and releases when it is replaced.
-    charged: Cell<u64>,
+    charged: Cell<usize>,
+    /// Edits of its views, which are charged by whoever makes them.
+    edits: usize,
 }
 
 /// What a body was before it was edited as XML, so that what nobody touched stays as it was.
@@ -145,9 +148,16 @@ impl Body {
 
     /// The charset that its content type says.
     pub(super) fn set_charset(&mut self, charset: Option<&str>) {
-        let names = ["iso-8859-1", "latin1"];
-        let is_named = |charset: &str| names.iter().any(|name| charset.eq_ignore_ascii_case(name));
-        self.is_latin = charset.is_some_and(is_named);
+        let named = charset.filter(|name| !name.is_empty()).map(Charset::named);
+        self.charset = named.unwrap_or_default();
+    }
+
+    /// The charset of its bytes; new ones are UTF-8.
+    pub(super) fn charset(&self) -> &Charset {
+        match self.source {
+            Source::Bytes(_) | Source::Streaming => &self.charset,
+            Source::Written(_) | Source::Json | Source::Xml => &Charset::Utf8,
+        }
     }
 
     #[must_use]
@@ -226,10 +236,10 @@ impl Body {
             }
             Source::Streaming => return Err(not_held()),
         };
-        let (boundary, is_latin) = (self.boundary().map(Into::into), self.is_latin);
+        let (boundary, charset) = (self.boundary().map(Into::into), self.charset.clone());
         let (coding, is_noted) = (self.coding.clone(), self.is_noted);
         let (format, decoded_max, is_adopted) = (self.format, self.decoded_max, self.is_adopted);
-        let copy = Self { format, boundary, is_latin, coding, is_noted, ..Self::default() };
+        let copy = Self { format, boundary, charset, coding, is_noted, ..Self::default() };
         let header = self.header.clone();
         Ok(Self { decoded_max, is_adopted, source, header, ..copy.mapped_as(self) })
     }
@@ -260,9 +270,9 @@ impl Body {
     }
 
     fn become_new(&mut self, format: Format, source: Source, budget: &Budget) {
-        budget.release_memory(usize::try_from(self.charged.take()).unwrap_or(usize::MAX));
+        budget.release_memory(self.charged.take());
         let (mapping, header) = (self.mapping.take(), self.header.take());
-        *self = Self { format, source, mapping, header, ..Self::default() };
+        *self = Self { format, source, mapping, header, edits: self.edits, ..Self::default() };
     }
 
     fn decoded_max(&self) -> usize {
@@ -277,8 +287,28 @@ impl Body {
         if matches!(self.source, Source::Bytes(_) | Source::Written(_)) {
             (self.json, self.xml, self.xml_header) = Default::default();
             (self.plain, self.decoded) = Default::default();
-            budget.release_memory(usize::try_from(self.charged.take()).unwrap_or(usize::MAX));
+            budget.release_memory(self.charged.take());
         }
+    }
+
+    /// Drops its views, which may be made again, and keeps its bytes.
+    pub(crate) fn forget_views(&mut self, budget: &Budget) {
+        let charged = self.charged();
+        self.settle(budget);
+        if let Source::Written(bytes) = &self.source {
+            let kept = bytes.len().min(charged);
+            // That much was just released.
+            let _ = self.charge(budget, || Ok(budget.charge_memory(kept)?));
+        }
+    }
+
+    /// What it was charged.
+    pub(crate) fn charged(&self) -> usize {
+        self.charged.get()
+    }
+
+    pub(super) fn edits(&self) -> usize {
+        self.edits
     }
 
     /// Counts what `make` is charged, to release it when this body is replaced.
@@ -290,7 +320,10 @@ impl Body {
         let before = budget.bytes_used();
         let made = make();
         let added = budget.bytes_used().saturating_sub(before);
-        self.charged.set(self.charged.get().saturating_add(added));
+        if made.is_ok() {
+            let added = usize::try_from(added).unwrap_or(usize::MAX);
+            self.charged.set(self.charged.get().saturating_add(added));
+        }
         made
     }
 

@@ -2,6 +2,7 @@
 
 mod action;
 mod body;
+pub(crate) mod charset;
 mod coding;
 pub(crate) mod fault;
 mod form;
@@ -18,9 +19,10 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use expression::{BodyUse, Budget};
 
-use crate::{Code, Failure};
+use crate::{Code, Failure, limits};
 
 pub use body::Body;
+use charset::Charset;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use coding::Coding as BodyCoding;
 use coding::{CONTENT_ENCODING, Coding};
@@ -48,6 +50,8 @@ const OF_THE_BYTES: [&str; 8] = [
 pub(crate) const MESSAGE_TYPE: &str = "messageType";
 /// The property (axis2) of a message without a body.
 pub(crate) const NO_ENTITY_BODY: &str = "NO_ENTITY_BODY";
+/// The property (axis2) with the charset in which the body is written.
+pub(crate) const CHARACTER_SET: &str = "CHARACTER_SET_ENCODING";
 /// The property (axis2) with the `Content-Type` to send.
 const SENT_CONTENT_TYPE: &str = "ContentType";
 
@@ -68,12 +72,24 @@ pub struct Message {
     pub head: Box<dyn Head>,
     pub body: Body,
     pub properties: Properties,
+    /// Memory of all header fields that were copied or set, those included that were replaced.
+    field_bytes: usize,
+}
+
+/// What a message keeps: see [`Message::kept`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Kept {
+    /// What its body and its properties were charged, and its header fields.
+    pub(crate) bytes: usize,
+    /// Edits of trees, which their message is not charged for.
+    pub(crate) edits: usize,
 }
 
 impl Message {
     #[must_use]
     pub fn new(direction: Direction, head: Box<dyn Head>, body: Body) -> Self {
-        let mut message = Self { direction, head, body, properties: Properties::default() };
+        let properties = Properties::default();
+        let mut message = Self { direction, head, body, properties, field_bytes: 0 };
         message.note_unless_streaming();
         message
     }
@@ -142,11 +158,15 @@ impl Message {
             Format::Multipart => {
                 self.body.set_boundary(format::parameter(&content_type, "boundary"));
             }
-            Format::Json | Format::Form | Format::Text => {
+            Format::Json
+            | Format::Form
+            | Format::Text
+            | Format::Xml
+            | Format::Soap11
+            | Format::Soap12 => {
                 self.body.set_charset(format::parameter(&content_type, "charset"));
             }
-            // XML says its own.
-            Format::Xml | Format::Soap11 | Format::Soap12 | Format::Binary => {}
+            Format::Binary => {}
         }
     }
 
@@ -155,13 +175,39 @@ impl Message {
     /// # Errors
     /// The host did not hold the body; the budget.
     pub fn copy(&self, budget: &Budget) -> Result<Self, Failure> {
-        budget.charge_memory(self.context_bytes())?;
+        let field_bytes = self.field_bytes();
+        budget.charge_memory(field_bytes.saturating_add(self.properties.bytes()))?;
         Ok(Self {
             direction: self.direction,
             head: self.head.copy(),
             body: self.body.share(budget)?,
             properties: self.properties.clone(),
+            field_bytes,
         })
+    }
+
+    /// What its body and its properties were charged.
+    pub(crate) fn charged(&self) -> usize {
+        self.properties.charged().saturating_add(self.body.charged())
+    }
+
+    /// What it keeps now, for [`Message::release_since`].
+    pub(crate) fn kept(&self) -> Kept {
+        let bytes = self.charged().saturating_add(self.field_bytes);
+        Kept { bytes, edits: self.properties.edits().saturating_add(self.body.edits()) }
+    }
+
+    /// Releases what was charged since `used` bytes of `budget` were used, and the message kept `before`, but for what it
+    /// keeps in addition; nothing, if a tree was edited.
+    pub(crate) fn release_since(&self, (used, before): (u64, Kept), budget: &Budget) {
+        let now = self.kept();
+        if now.edits == before.edits {
+            let is = budget.bytes_used().saturating_add(before.bytes as u64);
+            let temporary = is.saturating_sub(used.saturating_add(now.bytes as u64));
+            budget.release_memory(usize::try_from(temporary).unwrap_or(usize::MAX));
+            // Without steps, the next charge fails.
+            let _ = budget.charge_steps(temporary / limits::RELEASED_BYTES_PER_STEP);
+        }
     }
 
     /// Takes over the head and the properties of another message of the same run.
@@ -178,7 +224,12 @@ impl Message {
 
     /// The memory of a copy of the head and the properties.
     fn context_bytes(&self) -> usize {
-        let mut bytes = self.properties.bytes();
+        self.properties.bytes().saturating_add(self.field_bytes())
+    }
+
+    /// The memory of its header fields.
+    fn field_bytes(&self) -> usize {
+        let mut bytes = 0;
         self.head.fields(&mut |name, value| bytes += name.len() + value.len());
         bytes
     }
@@ -218,7 +269,7 @@ impl Message {
     /// The name is not a token, or the value has control characters. Source: RFC 9110 section 5.5.
     pub fn set_field(&mut self, name: &str, value: &str) -> Result<(), Failure> {
         let value = field_value(name, value)?;
-        self.note_parameters();
+        self.note_field(name, value);
         self.head.set_field(name, value);
         Ok(())
     }
@@ -229,7 +280,7 @@ impl Message {
     /// As [`Message::set_field`].
     pub fn add_field(&mut self, name: &str, value: &str) -> Result<(), Failure> {
         let value = field_value(name, value)?;
-        self.note_parameters();
+        self.note_field(name, value);
         self.head.add_field(name, value);
         Ok(())
     }
@@ -238,6 +289,11 @@ impl Message {
     pub fn remove_field(&mut self, name: &str) {
         self.note_parameters();
         self.head.remove_field(name);
+    }
+
+    fn note_field(&mut self, name: &str, value: &str) {
+        self.note_parameters();
+        self.field_bytes = self.field_bytes.saturating_add(name.len() + value.len());
     }
 
     /// Whether a property is `true`.
@@ -288,8 +344,27 @@ impl Message {
         self.head = head;
         self.body = body.mapped_as(&self.body);
         self.note_unless_streaming();
-        self.properties
-            .retain(|scope| !matches!(scope, PropertyScope::Axis2 | PropertyScope::Axis2Client));
+        self.properties.retain_scopes(|scope| {
+            !matches!(scope, PropertyScope::Axis2 | PropertyScope::Axis2Client)
+        });
+    }
+
+    /// The same for a response that arrived. `messageType` remains as that of what was sent. Source: Synapse's
+    /// `SynapseCallbackReceiver`.
+    ///
+    /// # Errors
+    /// The budget.
+    pub(crate) fn take_response(
+        &mut self,
+        response: Self,
+        sent_as: Option<PropertyValue>,
+        budget: &Budget,
+    ) -> Result<(), Failure> {
+        self.become_response(response.head, response.body);
+        match sent_as.filter(|sent_as| Format::of(&sent_as.text()) != Format::Form) {
+            Some(sent_as) => self.set(PropertyScope::Axis2, MESSAGE_TYPE, sent_as, budget),
+            None => Ok(()),
+        }
     }
 
     /// Says in which format the body is written from now on, as Synapse's payload factory does: `messageType` and
@@ -352,7 +427,35 @@ impl Message {
         if let Some(sent_type) = sent_type.filter(|_| format != Format::Multipart) {
             self.set_field(CONTENT_TYPE, &sent_type)?;
         }
-        Ok(bytes)
+        match self.other_charset(format) {
+            Some(name) => self.write_in(&name, budget),
+            None => Ok(bytes),
+        }
+    }
+
+    /// The charset that a body of `format` is to be written in, if it is in another.
+    fn other_charset(&self, format: Format) -> Option<String> {
+        let is_text = format == Format::Json || format == Format::Text || format.is_xml();
+        let name = self.properties.get(PropertyScope::Axis2, CHARACTER_SET).filter(|_| is_text)?;
+        let name = name.text();
+        let is_other = !name.is_empty() && Charset::named(&name) != *self.body.charset();
+        is_other.then(|| name.into_owned())
+    }
+
+    fn write_in(&mut self, charset: &str, budget: &Budget) -> Result<Option<Bytes>, Failure> {
+        if self.body.is_empty() {
+            return self.body.bytes(budget);
+        }
+        self.body.encode(charset, budget)?;
+        self.forget_bytes();
+        let field = self.head.field(CONTENT_TYPE).unwrap_or_default();
+        let is_charset = |part: &&str| format::parameter(&format!(";{part}"), "charset").is_some();
+        let mut parts: Vec<_> = format::parts(&field).map(str::trim).collect();
+        parts.retain(|part| !is_charset(part));
+        let content_type = format!("{}; charset={charset}", parts.join("; "));
+        drop(field);
+        self.set_field(CONTENT_TYPE, &content_type)?;
+        self.body.bytes(budget)
     }
 
     /// Whether the body is as it arrived, and its head and its properties say nothing else.
@@ -363,6 +466,7 @@ impl Message {
             && format != Format::Multipart
             && self.properties.get(axis2, MESSAGE_TYPE).is_none()
             && self.properties.get(axis2, SENT_CONTENT_TYPE).is_none()
+            && self.other_charset(format).is_none()
             && self.head.field(CONTENT_TYPE).is_none_or(is_of)
     }
 

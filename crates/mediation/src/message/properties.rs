@@ -120,6 +120,21 @@ impl PropertyValue {
             | Self::Held(_) => 0,
         }
     }
+
+    /// The memory of a document that nobody else has.
+    fn own_document_bytes(&self) -> usize {
+        match self {
+            Self::Json(document) if Arc::strong_count(document) == 1 => document.heap_bytes(),
+            Self::Xml(document) if Arc::strong_count(document) == 1 => document.heap_bytes(),
+            Self::Text(_)
+            | Self::Integer(_)
+            | Self::Double(_)
+            | Self::Boolean(_)
+            | Self::Json(_)
+            | Self::Xml(_)
+            | Self::Held(_) => 0,
+        }
+    }
 }
 
 /// Charges nothing: [`PropertyValue::of`] does.
@@ -142,25 +157,76 @@ impl From<Value<'_>> for PropertyValue {
 }
 
 /// The properties of a message. Few: searched one by one.
-#[derive(Clone, Debug, Default)]
-pub struct Properties(Vec<(PropertyScope, Box<str>, PropertyValue)>);
+#[derive(Debug, Default)]
+pub struct Properties {
+    all: Vec<Property>,
+    /// Memory that they were charged, and release when they are replaced or removed.
+    charged: usize,
+    /// Documents that were edited in their place, which is charged by whoever does so.
+    edits: usize,
+}
+
+/// A copy, whose memory is [`Properties::bytes`].
+impl Clone for Properties {
+    fn clone(&self) -> Self {
+        Self { all: self.all.clone(), charged: self.bytes(), edits: 0 }
+    }
+}
+
+#[derive(Debug)]
+struct Property {
+    scope: PropertyScope,
+    name: Box<str>,
+    value: PropertyValue,
+    /// What its document was charged; one that others have, too, was charged to the first.
+    document_bytes: usize,
+}
+
+/// A copy, which shares the document.
+impl Clone for Property {
+    fn clone(&self) -> Self {
+        let (name, value) = (self.name.clone(), self.value.clone());
+        Self { scope: self.scope, name, value, document_bytes: 0 }
+    }
+}
+
+impl Property {
+    fn is(&self, scope: PropertyScope, name: &str) -> bool {
+        self.scope == scope && *self.name == *name
+    }
+
+    /// The memory of a copy.
+    fn bytes(&self) -> usize {
+        self.name.len() + self.value.bytes() + size_of::<Self>()
+    }
+
+    /// The memory that is free when it is dropped: not a document that others still have.
+    fn freed(&self) -> usize {
+        let is_own = self.value.own_document_bytes() > 0;
+        self.bytes() + if is_own { self.document_bytes } else { 0 }
+    }
+}
 
 impl Properties {
     /// The memory of a copy.
     pub(super) fn bytes(&self) -> usize {
-        let one = |(_, name, value): &(_, Box<str>, PropertyValue)| {
-            name.len() + value.bytes() + size_of::<(PropertyScope, Box<str>, PropertyValue)>()
-        };
-        self.0.iter().map(one).sum()
+        self.all.iter().map(Property::bytes).sum()
+    }
+
+    /// What they were charged.
+    pub(super) fn charged(&self) -> usize {
+        self.charged
+    }
+
+    /// How often [`Properties::edit_xml`] was called.
+    pub(super) fn edits(&self) -> usize {
+        self.edits
     }
 
     /// What `axis2` does not have may be in `axis2-client`, as in Axis2's `MessageContext`.
     #[must_use]
     pub fn get(&self, scope: PropertyScope, name: &str) -> Option<&PropertyValue> {
-        let own = |scope: PropertyScope| {
-            let mut all = self.0.iter();
-            all.find(|(of, known, _)| *of == scope && **known == *name).map(|(_, _, value)| value)
-        };
+        let own = |scope| self.all.iter().find(|of| of.is(scope, name)).map(|of| &of.value);
         let client = || own(PropertyScope::Axis2Client).filter(|_| scope == PropertyScope::Axis2);
         own(scope).or_else(client)
     }
@@ -174,31 +240,49 @@ impl Properties {
         value: PropertyValue,
         budget: &Budget,
     ) -> Result<(), Failure> {
-        budget.charge_memory(name.len() + value.bytes() + size_of::<PropertyValue>())?;
-        let mut all = self.0.iter_mut();
-        if let Some((_, _, old)) = all.find(|(of, known, _)| *of == scope && **known == *name) {
-            budget.release_memory(old.bytes() + size_of::<PropertyValue>());
-            *old = value;
-            return Ok(());
-        }
-        if self.0.len() >= limits::PROPERTIES_MAX {
+        let document_bytes = value.own_document_bytes();
+        let new = Property { scope, name: name.into(), value, document_bytes };
+        let bytes = new.bytes() + document_bytes;
+        budget.charge_memory(bytes)?;
+        let count = self.all.len();
+        let old = self.all.iter_mut().find(|of| of.is(scope, name));
+        if old.is_none() && count >= limits::PROPERTIES_MAX {
+            budget.release_memory(bytes);
             let message = format!("more than {} properties", limits::PROPERTIES_MAX);
             return Err(Failure::new(Code::MEDIATION, message));
         }
-        self.0.push((scope, name.into(), value));
+        self.charged += bytes;
+        match old {
+            Some(old) => {
+                let old = std::mem::replace(old, new).freed();
+                self.charged = self.charged.saturating_sub(old);
+                budget.release_memory(old);
+            }
+            None => self.all.push(new),
+        }
         Ok(())
     }
 
-    pub fn remove(&mut self, scope: PropertyScope, name: &str) {
-        self.0.retain(|(of, known, _)| *of != scope || **known != *name);
+    /// Whoever removes it releases the difference of [`Properties::charged`].
+    pub(super) fn remove(&mut self, scope: PropertyScope, name: &str) {
+        self.retain(|of| !of.is(scope, name));
+    }
+
+    /// Keeps the properties whose scope `keeps`; as [`Properties::remove`].
+    pub(super) fn retain_scopes(&mut self, keeps: impl Fn(PropertyScope) -> bool) {
+        self.retain(|of| keeps(of.scope));
+    }
+
+    fn retain(&mut self, keeps: impl Fn(&Property) -> bool) {
+        let gone = self.all.extract_if(.., |of| !keeps(of));
+        let freed = gone.map(|of| of.freed()).sum();
+        self.charged = self.charged.saturating_sub(freed);
     }
 
     /// The property that holds this document.
     pub(crate) fn holder(&self, document: &xml::Document) -> Option<(PropertyScope, &str)> {
-        let is_it =
-            |value: &PropertyValue| value.xml().is_some_and(|it| std::ptr::eq(it, document));
-        let found = self.0.iter().find(|(.., value)| is_it(value));
-        found.map(|(scope, name, _)| (*scope, &**name))
+        let is_it = |of: &&Property| of.value.xml().is_some_and(|it| std::ptr::eq(it, document));
+        self.all.iter().find(is_it).map(|of| (of.scope, &*of.name))
     }
 
     /// The XML of a property, to edit it. Who adds to it charges that.
@@ -211,23 +295,19 @@ impl Properties {
         name: &str,
         budget: &Budget,
     ) -> Result<Option<&mut xml::Document>, Failure> {
-        let mut all = self.0.iter_mut();
-        let found = all.find(|(of, known, _)| *of == scope && **known == *name);
-        let Some((.., PropertyValue::Xml(document))) = found else { return Ok(None) };
+        let found = self.all.iter_mut().find(|of| of.is(scope, name));
+        let Some(PropertyValue::Xml(document)) = found.map(|of| &mut of.value) else {
+            return Ok(None);
+        };
         if Arc::strong_count(document) > 1 {
             budget.charge_memory(document.heap_bytes())?;
         }
+        self.edits += 1;
         Ok(Some(Arc::make_mut(document)))
-    }
-
-    /// Keeps the properties whose scope `keeps`.
-    pub(crate) fn retain(&mut self, keeps: impl Fn(PropertyScope) -> bool) {
-        self.0.retain(|(scope, ..)| keeps(*scope));
     }
 
     /// All properties of a scope, in the order in which they were first set.
     pub fn of(&self, scope: PropertyScope) -> impl Iterator<Item = (&str, &PropertyValue)> {
-        let all = self.0.iter().filter(move |(of, ..)| *of == scope);
-        all.map(|(_, name, value)| (&**name, value))
+        self.all.iter().filter(move |of| of.scope == scope).map(|of| (&*of.name, &of.value))
     }
 }

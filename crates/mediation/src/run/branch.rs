@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use expression::Budget;
 
-use crate::message::Direction;
+use crate::message::{Direction, MESSAGE_TYPE};
 use crate::program::{Program, SequenceId, Step};
 use crate::{
     Answer, AskId, Code, EndpointId, Failure, Message, Part, PropertyScope, PropertyValue, Source,
@@ -286,6 +286,11 @@ impl Branch {
         }
     }
 
+    /// Whether a failure has an error handler.
+    pub(super) fn has_handlers(&self) -> bool {
+        !self.handlers.is_empty() || self.stack.iter().any(|frame| frame.on_error.is_some())
+    }
+
     /// All error handlers, the last one for the next failure.
     pub(super) fn all_handlers(&self) -> Vec<SequenceId> {
         let own = self.stack.iter().filter_map(|frame| frame.on_error);
@@ -335,23 +340,19 @@ impl Branch {
         Ok(())
     }
 
-    /// Takes the response in. `messageType` remains, and the other properties of the transport do not. Source: Synapse's
-    /// `SynapseCallbackReceiver`.
+    /// Takes the response in.
     pub(super) fn respond_with(
         &mut self,
         ask: AskId,
         response: Message,
         budget: &Budget,
     ) -> Result<(), Failure> {
-        let kept = self.message.properties.get(PropertyScope::Axis2, "messageType").cloned();
-        self.message.become_response(response.head, response.body);
+        let sent_as = self.message.properties.get(PropertyScope::Axis2, MESSAGE_TYPE).cloned();
         self.source = Source::Response(ask);
-        match kept {
-            Some(kept) if &*kept.text() != "application/x-www-form-urlencoded" => {
-                self.message.set(PropertyScope::Axis2, "messageType", kept, budget)
-            }
-            Some(_) | None => Ok(()),
-        }
+        let before = (budget.bytes_used(), self.message.kept());
+        let taken = self.message.take_response(response, sent_as, budget);
+        self.message.release_since(before, budget);
+        taken
     }
 
     /// Whether no response is expected.

@@ -84,6 +84,8 @@ pub struct Run {
     failure: Option<Failure>,
     /// The steps that were charged when the last event was returned.
     charged: u64,
+    /// An error handler got more than the budget.
+    has_reserve: bool,
 }
 
 /// Who gets an answer.
@@ -138,6 +140,7 @@ impl Run {
             is_accepted: false,
             failure: None,
             charged: 0,
+            has_reserve: false,
         };
         run.start(Box::new(first));
         run

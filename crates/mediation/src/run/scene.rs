@@ -35,6 +35,15 @@ impl Scene<'_> {
         }
     }
 
+    /// What `make` makes of `message`, charged by whoever keeps it: what it was charged so far is released, but for the
+    /// views of the body.
+    pub(crate) fn uncharged<T>(&self, message: &Message, make: impl FnOnce() -> T) -> T {
+        let before = (self.budget.bytes_used(), message.kept());
+        let made = make();
+        message.release_since(before, self.budget);
+        made
+    }
+
     /// The result as text.
     ///
     /// # Errors

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use expression::BodyUse;
+use expression::{BodyUse, Budget};
 
 use super::branch::{self, Branch, End, Wait};
 use super::exchange;
 use super::fork::Aggregate;
 use super::{Ask, AskId, Context, Event, Run, Scene, Turn, Waiter};
-use crate::message::{Direction, Environment, LogLevel};
+use crate::message::{Direction, Environment, Kept, LogLevel};
 use crate::program::Program;
 use crate::{Failure, Message, Next, limits};
 
@@ -145,16 +145,20 @@ impl Run {
             parameters: branch::parameters(stack),
         };
         let before = message.body.state();
+        let joined = parts.iter().flatten().flatten().map(Message::charged).sum::<usize>();
+        let used = self.budget.bytes_used().saturating_sub(joined as u64);
+        let kept = (used, message.kept());
         let can_repeat = !context.is_heavy && parts.is_none() && step.mediator.can_repeat();
         let most = if can_repeat { limits::HEAVY_STEPS } else { u64::MAX };
         let withheld = self.budget.withhold_steps(most);
         let charged = self.budget.charge_steps(limits::MEDIATOR_STEPS).map_err(Failure::from);
-        let next = charged.and_then(|()| match parts {
+        let mut next = charged.and_then(|()| match parts {
             Some(parts) => step.mediator.join(&scene, message, parts),
             None => step.mediator.mediate(&scene, message),
         });
         let is_long = withheld > 0 && self.budget.steps_left() == 0;
         self.budget.release_steps(withheld);
+        release_unkept(&mut next, message, kept, &self.budget);
         if is_long && next.is_err() {
             branch.rewind();
             return self.ask_heavy(branch);
@@ -217,6 +221,7 @@ impl Run {
         failure: Failure,
         context: Context<'_>,
     ) -> Turn {
+        self.make_room(&mut branch);
         match branch.handle(context.program, failure, &self.budget) {
             Ok(()) => Turn::Go(branch),
             Err(failure) => {
@@ -229,6 +234,19 @@ impl Run {
                 }
                 Turn::Gone
             }
+        }
+    }
+
+    /// Lets the error handlers of a run that used up its budget do something: by the views of the body of the message that
+    /// failed, which may be made again, and once by a reserve.
+    fn make_room(&mut self, branch: &mut Branch) {
+        let (bytes, steps) = (limits::HANDLER_BYTES as u64, limits::HANDLER_STEPS);
+        if self.budget.bytes_left() < bytes {
+            branch.message.body.forget_views(&self.budget);
+        }
+        let is_short = self.budget.bytes_left() < bytes || self.budget.steps_left() < steps;
+        if is_short && branch.has_handlers() && !std::mem::replace(&mut self.has_reserve, true) {
+            self.budget.extend(steps, bytes);
         }
     }
 
@@ -334,6 +352,29 @@ impl Run {
         self.new_ask(Waiter::Branch(branch.id), Ask::Body(branch.source));
         self.branches.insert(branch.id, branch);
         Turn::Gone
+    }
+}
+
+/// Releases what a step was charged since `used` bytes were, and its messages do not keep.
+fn release_unkept(
+    next: &mut Result<Next, Failure>,
+    message: &Message,
+    (used, before): (u64, Kept),
+    budget: &Budget,
+) {
+    let (mut used, mut has_edits) = (used, false);
+    match next {
+        // It keeps its parameters.
+        Ok(Next::Call(_)) => return,
+        Ok(next) => next.parts(|part| {
+            let kept = part.kept();
+            used = used.saturating_add(kept.bytes as u64);
+            has_edits |= kept.edits > 0;
+        }),
+        Err(_) => {}
+    }
+    if !has_edits {
+        message.release_since((used, before), budget);
     }
 }
 

@@ -83,8 +83,10 @@ pub(super) fn set_json(
     budget: &Budget,
 ) -> Result<(), Failure> {
     Value::Json(document.root()).charge_copy(budget)?;
-    message.body.replace_json(document.clone(), budget);
-    Ok(())
+    let copy = document.clone();
+    // The body is charged for it.
+    budget.release_memory(copy.heap_bytes());
+    message.body.replace_json(copy, budget)
 }
 
 pub(super) fn property(piece: Piece, budget: &Budget) -> Result<PropertyValue, Failure> {

@@ -33,6 +33,9 @@ impl Body {
                     Ok(Some(payload)) if formatter::is_wrapper(payload) => {
                         formatter::write(payload, format, None, (self.mapping(), budget))?.0.into()
                     }
+                    _ if format == Format::Text => {
+                        self.text(budget)?.into_owned().into_bytes().into()
+                    }
                     _ => bytes,
                 };
                 self.replace_shared(format, bytes, budget)?;
@@ -89,6 +92,7 @@ impl Body {
         budget: &Budget,
     ) -> Result<Option<(&mut xml::Document, xml::NodeId)>, Failure> {
         if soap::namespace(self.format).is_none() {
+            self.edits = self.edits.saturating_add(1);
             if self.header.is_none() {
                 self.header = Some(Arc::new(soap::empty_header()?));
             }
@@ -152,8 +156,17 @@ impl Body {
     }
 
     /// Replaces it by a JSON document.
-    pub fn replace_json(&mut self, document: json::Document<'static>, budget: &Budget) {
+    ///
+    /// # Errors
+    /// It does not fit what is left of the budget.
+    pub fn replace_json(
+        &mut self,
+        document: json::Document<'static>,
+        budget: &Budget,
+    ) -> Result<(), Failure> {
+        let charged = document.heap_bytes();
         self.become_new(Format::Json, Source::Json, budget);
         self.json = OnceCell::from(Box::new(document));
+        self.charge(budget, || Ok(budget.charge_memory(charged)?))
     }
 }

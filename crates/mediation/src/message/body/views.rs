@@ -129,6 +129,7 @@ impl Body {
         } else if let Some(before) = &mut self.before {
             before.boundary = OnceCell::new();
         }
+        self.edits = self.edits.saturating_add(1);
         self.source = Source::Xml;
         (self.json, self.xml_header) = Default::default();
         self.written = OnceCell::new();

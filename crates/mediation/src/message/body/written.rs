@@ -1,10 +1,13 @@
 //! The bytes of a body, as they came and as they are sent.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use expression::{Budget, markup};
 
 use super::{Body, Coding, Source, exact, not_held};
 use crate::Failure;
+use crate::message::charset::{self, Charset};
 use crate::message::{Format, formatter, multipart, soap};
 
 impl Body {
@@ -61,7 +64,7 @@ impl Body {
     ///
     /// # Errors
     /// The host did not hold it, or it is not text.
-    pub fn text(&self, budget: &Budget) -> Result<std::borrow::Cow<'_, str>, Failure> {
+    pub fn text(&self, budget: &Budget) -> Result<Cow<'_, str>, Failure> {
         let bytes = match &self.source {
             Source::Streaming => return Err(not_held()),
             Source::Bytes(bytes) => self.decoded(bytes, budget)?,
@@ -73,6 +76,31 @@ impl Body {
         };
         let text = std::str::from_utf8(bytes).map_err(|error| self.malformed(&error))?;
         Ok(text.into())
+    }
+
+    /// Writes it in `charset`: its bytes then count as those that arrived.
+    ///
+    /// # Errors
+    /// As [`Body::text`]; the charset is not known.
+    pub(crate) fn encode(&mut self, name: &str, budget: &Budget) -> Result<(), Failure> {
+        let charset = Charset::named(name);
+        let bytes = {
+            let document = if self.format.is_xml() { self.xml(budget)? } else { None };
+            let written = match document {
+                Some(document) => {
+                    let declaration = format!("<?xml version=\"1.0\" encoding=\"{name}\"?>");
+                    let tree = markup::write(document.root(), budget)?;
+                    let tree = String::from_utf8(tree).map_err(|error| self.malformed(&error))?;
+                    Cow::Owned(declaration + &tree)
+                }
+                None => self.text(budget)?,
+            };
+            charset.encode(&written, self.format, budget)?
+        };
+        self.replace(self.format, bytes, budget)?;
+        self.adopt();
+        (self.charset, self.is_noted) = (charset, true);
+        Ok(())
     }
 
     /// As [`Body::bytes`], without a content coding.
@@ -102,18 +130,20 @@ impl Body {
         Ok(self.plain.get().unwrap_or(bytes))
     }
 
-    /// The same, in UTF-8 if its content type says ISO-8859-1.
+    /// The same, in UTF-8.
     fn decoded<'b>(&'b self, bytes: &'b Bytes, budget: &Budget) -> Result<&'b Bytes, Failure> {
         let bytes = self.plain(bytes, budget)?;
-        if !self.is_latin || bytes.is_ascii() {
+        let is_xml = self.format.is_xml();
+        let of_xml = is_xml.then(|| charset::of_xml(bytes, &self.charset));
+        let charset = of_xml.as_ref().unwrap_or(&self.charset);
+        if charset.is_utf8_in(bytes) {
             return Ok(bytes);
         }
         if self.decoded.get().is_none() {
-            let text = self.charge(budget, || {
-                budget.charge_scanning(bytes.len())?;
-                budget.charge_memory(bytes.len().saturating_mul(2))?;
-                Ok(bytes.iter().copied().map(char::from).collect::<String>())
-            })?;
+            let mut text = self.charge(budget, || charset.decode(bytes, budget))?;
+            if is_xml {
+                charset::blank_declaration(&mut text);
+            }
             // The cell was empty.
             let _ = self.decoded.set(text.into());
         }
