@@ -37,17 +37,9 @@ pub(crate) fn throttle(
             return Err(Fault::Denied(Denial::Blocked).into());
         }
     }
-    let user = caller.as_ref().and_then(|caller| {
-        let subject = caller.subject.as_deref()?;
-        if caller.kind == CredentialKind::Login {
-            return Some(("", subject));
-        }
-        let issuer = revision.routes.issuers().get(caller.issuer?)?;
-        Some((issuer.iss.as_str(), subject))
-    });
+    let user = caller.as_deref().and_then(|caller| user(revision, caller));
     let routes = route.api.routes();
-    let is_token = |caller: &Rc<Caller>| matches!(caller.kind, CredentialKind::Token);
-    let bearer = caller.as_ref().filter(|caller| is_token(caller)).map(|caller| &**caller);
+    let bearer = caller.as_deref().filter(|caller| caller.kind == CredentialKind::Token);
     let met = Conditions {
         request,
         token_field: bearer.map(|_| routes.api.auth_header.as_bytes()),
@@ -83,4 +75,14 @@ pub(crate) fn throttle(
     let denial = admitted.as_ref().err().map(|refused| refused.denial);
     record.quota = Quota::of(admitted);
     denial.map_or(Ok(()), |denial| Err(Fault::Denied(denial).into()))
+}
+
+/// `iss` and subject.
+fn user<'r>(revision: &'r Compiled, caller: &'r Caller) -> Option<(&'r str, &'r str)> {
+    let subject = caller.subject.as_deref()?;
+    if caller.kind == CredentialKind::Login {
+        return Some(("", subject));
+    }
+    let issuer = revision.routes.issuers().get(caller.issuer?)?;
+    Some((issuer.iss.as_str(), subject))
 }
