@@ -8,6 +8,8 @@ use h2::{Reason, RecvStream, SendStream};
 use harness::frames::{FrameClient, SETTINGS};
 use harness::{Gateway, Issuer, Request, Upstream, UpstreamConnection, api};
 use http::HeaderMap;
+use model::AccessLog;
+use serde_json::Value;
 
 use crate::client::{Http2Client, Stream, next, send_all, wait};
 
@@ -286,6 +288,41 @@ fn a_drain_waits_for_the_end_of_a_tunnel() {
     tunnel.end();
     assert!(draining.join().unwrap(), "no connection was cut");
     assert_eq!(client.ended(), None);
+}
+
+/// Those of HTTP/1.1 are in tests/conformance/access_log.rs and quotas.rs.
+#[test]
+fn the_bytes_of_a_tunnel_are_logged_and_count_towards_quotas_while_it_is_open() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("access.log");
+    let upstream = Upstream::manual();
+    let limited = api("/a").open("GET /*").to(&upstream).with(|api| api.plan = Some("K".into()));
+    let gateway = Gateway::of(limited)
+        .plans("[[plan]]\nname = \"K\"\nlimits = [{ kilobytes = 1, per = \"1y\" }]\n")
+        .settings(|settings| settings.access_log = AccessLog::File(file.clone()))
+        .start();
+    let client = Http2Client::connect(&gateway);
+    let (mut tunnel, mut connection) = Tunnel::open(&client, &upstream);
+    tunnel.send(&[b'u'; 2_000]);
+    connection.read_exactly(2_000);
+    // The gateway counts what it has moved before it reads more.
+    connection.send([b'd'; 3_000]);
+    tunnel.expect(&[b'd'; 3_000]);
+    assert_eq!(client.fetch("GET /a/x", &[]).status, 429);
+    tunnel.end();
+    connection.half_close();
+    tunnel.expect_end();
+    drop(client);
+    assert!(gateway.drain());
+    let lines = std::fs::read_to_string(&file).unwrap();
+    let logged = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let line = logged.into_iter().find(|line| line["status"] == 101).expect("the tunnel's line");
+    assert_eq!(
+        (line["method"].as_str(), line["received_bytes"].as_u64()),
+        (Some("GET"), Some(2_000))
+    );
+    let sent = line["sent_bytes"].as_u64().unwrap();
+    assert!((3_001..3_500).contains(&sent), "head included: {sent}");
 }
 
 #[test]
