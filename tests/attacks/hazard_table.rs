@@ -149,14 +149,14 @@ pub(crate) const HAZARDS: &[Hazard] = &[
         target: DOUBLED_PROPERTY,
         content_type: XML,
         body: small,
-        fault: "evaluation stopped: it needs more than 67108864 bytes",
+        fault: "evaluation stopped: it needs more than 6",
     },
     Hazard {
         name: "doubled-body",
         target: DOUBLED_BODY,
         content_type: XML,
         body: small,
-        fault: "evaluation stopped: it needs more than 67108864 bytes",
+        fault: "evaluation stopped: it needs more than 6",
     },
     Hazard {
         name: "iterate",
@@ -184,13 +184,13 @@ pub(crate) const HAZARDS: &[Hazard] = &[
         target: r#"<inSequence><iterate expression="//item" preservePayload="true" attachPath="/all"><target><sequence><enrich><source type="inline"><a xmlns=""/></source><target action="child" xpath="/all"/></enrich></sequence></target></iterate></inSequence>"#,
         content_type: XML,
         body: thousand_in_much_text,
-        fault: "evaluation stopped: it needs more than 67108864 bytes",
+        fault: "evaluation stopped: it needs more than 6",
     },
     Hazard {
         name: "aggregate",
         target: r#"<inSequence><iterate expression="//item" preservePayload="true" attachPath="/all"><target><sequence><aggregate><completeCondition><messageCount min="-1" max="-1"/></completeCondition><onComplete expression="/all/text"><respond/></onComplete></aggregate></sequence></target></iterate></inSequence>"#,
         content_type: XML,
         body: thousand_in_much_text,
-        fault: "evaluation stopped: it needs more than 67108864 bytes",
+        fault: "evaluation stopped: it needs more than 6",
     },
 ];

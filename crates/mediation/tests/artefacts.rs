@@ -15,6 +15,21 @@ use penstock_mediation::{
 use xpath::Budget;
 
 #[test]
+fn what_is_not_served_of_expressions_and_endpoints_says_what_to_write() {
+    let lookup = "<sequence name=\"s\"><property name=\"p\" expression=\"wso2:vault-lookup('a')\" xmlns:wso2=\"urn:v\"/></sequence>";
+    let found = diagnostics(lookup).concat();
+    assert!(found.contains("write `${configs.NAME}`"), "{found}");
+    let address = |attribute: &str, child: &str| {
+        let endpoint = format!("<address uri=\"http://a/\"{attribute}>{child}</address>");
+        diagnostics(&format!("<endpoint name=\"e\">{endpoint}</endpoint>")).concat()
+    };
+    let found = address(" optimize=\"mtom\"", "");
+    assert!(found.contains("warning: `optimize=\"mtom\"` has no effect"), "{found}");
+    let found = address("", "<enableAddressing/>");
+    assert!(found.contains("set the blocks with `header`"), "{found}");
+}
+
+#[test]
 fn a_wsdl_of_an_endpoint_is_a_warning_that_says_what_to_write() {
     let found = diagnostics(
         "<proxy name=\"P\"><target><inSequence><respond/></inSequence></target><publishWSDL endpoint=\"E\"/></proxy>",

@@ -154,6 +154,19 @@ fn the_template_that_fails_has_the_handler_of_its_call() {
 }
 
 #[test]
+fn the_handler_of_a_template_comes_before_that_of_its_call() {
+    let artefacts = format!(
+        "<template name=\"t\" onError=\"own\"><sequence><throwError type=\"T\" errorMessage=\"t\"/></sequence></template>{}{}",
+        handler("own", "<throwError type=\"U\" errorMessage=\"u\"/>"),
+        handler("f", "<respond/>")
+    );
+    let target = " faultSequence=\"f\"><inSequence><call-template target=\"t\"/></inSequence>";
+    assert_eq!(proxy(&artefacts, target, &echo).log, ["own = T, m = t", "f = U, m = u"]);
+    let called = target.replace("target=\"t\"", "target=\"t\" onError=\"f\"");
+    assert_eq!(proxy(&artefacts, &called, &echo).log, ["own = T, m = t", "f = U, m = u"]);
+}
+
+#[test]
 fn an_inline_sequence_has_its_handler() {
     let artefacts = handler("h", "<respond/>");
     let target =

@@ -78,7 +78,12 @@ fn held(program: &Arc<Program>, flow: Flow, body: &str) -> f64 {
         let asked = match &event {
             Event::Ask(_, Ask::Exchange(exchange)) => new(&exchange.message.body),
             Event::Respond(message, _) => new(&message.body),
-            _ => 0,
+            Event::Ask(..)
+            | Event::Accepted
+            | Event::Failed(_)
+            | Event::Heavy
+            | Event::Waiting
+            | Event::Done => 0,
         };
         let waiting: usize = sent.iter().map(|(_, body)| new(body)).sum();
         let held = host.0.load(Ordering::Relaxed) + asked + waiting;

@@ -30,6 +30,8 @@ pub struct Budget {
     bytes_left: Cell<u64>,
     steps_max: u64,
     bytes_max: u64,
+    /// A charge of memory failed, and so do all others.
+    is_full: Cell<bool>,
     /// The element whose namespaces were looked up last; it declares some.
     scope: Cell<Option<xml::NodeId>>,
 }
@@ -58,6 +60,7 @@ impl Budget {
             bytes_left: Cell::new(bytes),
             steps_max: steps,
             bytes_max: bytes,
+            is_full: Cell::new(false),
             scope: Cell::new(None),
         }
     }
@@ -111,12 +114,25 @@ impl Budget {
     /// credited by [`Budget::release_memory`] alone.
     ///
     /// # Errors
-    /// [`BudgetExceeded::Bytes`] if fewer are left; then none are left.
+    /// [`BudgetExceeded::Bytes`] if fewer are left; then all charges fail until [`Budget::resume`].
     #[inline]
     pub fn charge_memory(&self, bytes: usize) -> Result<(), BudgetExceeded> {
-        let (bytes, left) = (bytes as u64, self.bytes_left.get());
-        self.bytes_left.set(left.saturating_sub(bytes));
-        if bytes <= left { Ok(()) } else { Err(BudgetExceeded::Bytes { max: self.bytes_max }) }
+        let left = self.bytes_left.get().checked_sub(bytes as u64);
+        match left.filter(|_| !self.is_full.get()) {
+            Some(left) => {
+                self.bytes_left.set(left);
+                Ok(())
+            }
+            None => {
+                self.is_full.set(true);
+                Err(BudgetExceeded::Bytes { max: self.bytes_max })
+            }
+        }
+    }
+
+    /// After a charge of memory that failed, for another evaluation: what was not charged was not used.
+    pub fn resume(&self) {
+        self.is_full.set(false);
     }
 
     /// Credits memory that was charged and has been freed, such as the keys of a sort.
@@ -154,7 +170,7 @@ impl Budget {
 
     #[must_use]
     pub fn bytes_left(&self) -> u64 {
-        self.bytes_left.get()
+        if self.is_full.get() { 0 } else { self.bytes_left.get() }
     }
 
     #[must_use]

@@ -220,10 +220,11 @@ async fn conclude<B: RequestBody>(
     response
 }
 
-/// A run gets no more memory than all bodies of its worker.
+/// A run gets no more memory than all bodies of its worker, with what its error handlers get.
 fn budget(live: &Live) -> Budget {
     let most = Budget::default();
-    let bytes = u64::try_from(live.held_bytes_max).unwrap_or(u64::MAX);
+    let bytes = live.held_bytes_max.saturating_sub(mediation::limits::HANDLER_BYTES);
+    let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
     Budget::new(most.steps_left(), most.bytes_left().min(bytes))
 }
 

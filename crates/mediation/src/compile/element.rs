@@ -149,7 +149,11 @@ impl<'d> Element<'d> {
         match Expression::compile_with(source, Mode::Compatible, &namespaces) {
             Ok(expression) => Some(expression),
             Err(error) => {
-                compiler.error(self, format!("in `{source}`: {error}"), None);
+                // A frequent function of Micro Integrator, which has a vault of its own.
+                let help = source.contains("vault-lookup(").then(|| {
+                    "write `${configs.NAME}`, with the secret in the environment variable `NAME`".to_owned()
+                });
+                compiler.error(self, format!("in `{source}`: {error}"), help);
                 None
             }
         }

@@ -165,6 +165,11 @@ impl Compiler {
             ("get", Some(EndpointFormat::Get)),
         ];
         let format = child.choice(self, "format", &formats)?;
+        if let Some(optimize) = child.optional("optimize") {
+            let message = format!("`optimize=\"{optimize}\"` has no effect");
+            let help = "send the attachment as base64 in the body".to_owned();
+            self.warning(child, message, Some(help));
+        }
         // Of what is written, which may have no other.
         child.choice(self, "encoding", &[("UTF-8", ())])?;
         let is_wsdl = child.name() == "wsdl";
@@ -185,8 +190,13 @@ impl Compiler {
                 // The port's address was read from it.
                 "definitions" | "description" if child.name() == "wsdl" => {}
                 other => {
+                    let help = match other {
+                        "enableAddressing" => Some("remove it, and set the blocks with `header`"),
+                        "enableSec" => Some("use TLS, or a service that signs and encrypts"),
+                        _ => None,
+                    };
                     let message = format!("`{other}` of an endpoint is not served");
-                    self.error(&part, message, None);
+                    self.error(&part, message, help.map(str::to_owned));
                 }
             }
         }

@@ -235,6 +235,11 @@ impl Compiler {
                 {
                     self.fill(id, &child);
                     child.finish(self);
+                    let handler = element.optional("onError");
+                    let handler = handler.and_then(|name| self.sequence_named(&element, name));
+                    if let Some(sequence) = self.program.sequences.get_mut(id.0 as usize) {
+                        sequence.on_error = handler.or(sequence.on_error);
+                    }
                 }
                 // They were read when it was declared.
                 let _ = element.children();

@@ -269,7 +269,7 @@ impl Branch {
         }
         let is_nested = called.is_none();
         let (parameters, caller) = called.unwrap_or_default();
-        // A handler of the template itself would come first; it has none of its own in Synapse.
+        // The handler of a template takes the place of that of its call.
         let own = program.get(sequence).and_then(|sequence| sequence.on_error);
         let on_error = own.or(caller);
         self.stack.push(Frame { sequence, next: 0, parameters, is_nested, on_error });

@@ -159,6 +159,9 @@ impl Run {
         let is_long = withheld > 0 && self.budget.steps_left() == 0;
         self.budget.release_steps(withheld);
         release_unkept(&mut next, message, kept, &self.budget);
+        if next.is_err() {
+            self.budget.resume();
+        }
         if is_long && next.is_err() {
             branch.rewind();
             return self.ask_heavy(branch);
@@ -241,6 +244,7 @@ impl Run {
     /// failed, which may be made again, and once by a reserve.
     fn make_room(&mut self, branch: &mut Branch) {
         let (bytes, steps) = (limits::HANDLER_BYTES as u64, limits::HANDLER_STEPS);
+        self.budget.resume();
         if self.budget.bytes_left() < bytes {
             branch.message.body.forget_views(&self.budget);
         }

@@ -1,0 +1,41 @@
+//! What a message is charged to the budget of its run.
+
+use expression::Budget;
+
+use super::Message;
+use crate::limits;
+
+/// What a message keeps: see [`Message::kept`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Kept {
+    /// What its body and its properties were charged, and its header fields.
+    pub(crate) bytes: usize,
+    /// Edits of trees, which their message is not charged for.
+    pub(crate) edits: usize,
+}
+
+impl Message {
+    /// What its body and its properties were charged.
+    pub(crate) fn charged(&self) -> usize {
+        self.properties.charged().saturating_add(self.body.charged())
+    }
+
+    /// What it keeps now, for [`Message::release_since`].
+    pub(crate) fn kept(&self) -> Kept {
+        let bytes = self.charged().saturating_add(self.field_bytes);
+        Kept { bytes, edits: self.properties.edits().saturating_add(self.body.edits()) }
+    }
+
+    /// Releases what was charged since `used` bytes of `budget` were used, and the message kept `before`, but for what it
+    /// keeps in addition; nothing, if a tree was edited.
+    pub(crate) fn release_since(&self, (used, before): (u64, Kept), budget: &Budget) {
+        let now = self.kept();
+        if now.edits == before.edits {
+            let is = budget.bytes_used().saturating_add(before.bytes as u64);
+            let temporary = is.saturating_sub(used.saturating_add(now.bytes as u64));
+            budget.release_memory(usize::try_from(temporary).unwrap_or(usize::MAX));
+            // Without steps, the next charge fails.
+            let _ = budget.charge_steps(temporary / limits::RELEASED_BYTES_PER_STEP);
+        }
+    }
+}

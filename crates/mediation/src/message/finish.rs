@@ -1,0 +1,151 @@
+//! Writes a message for its next receiver: its body in a format and a charset, and the fields that say which.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use expression::{BodyUse, Budget};
+
+use super::charset::Charset;
+use super::{
+    CHARACTER_SET, CONTENT_TYPE, Format, MESSAGE_TYPE, Message, NO_ENTITY_BODY, PropertyScope,
+    PropertyValue, SENT_CONTENT_TYPE, format, soap,
+};
+use crate::Failure;
+
+impl Message {
+    /// Says in which format the body is written from now on, as Synapse's payload factory does: `messageType` and
+    /// `Content-Type`. A message that is XML already keeps its kind of XML.
+    pub(crate) fn set_message_type(
+        &mut self,
+        format: Format,
+        budget: &Budget,
+    ) -> Result<(), Failure> {
+        self.remove(PropertyScope::Axis2, NO_ENTITY_BODY);
+        let declared = self.message_type().map(|current| Format::of(&current));
+        let is_soap = soap::namespace(self.body.format()).is_some();
+        if format.is_xml() && declared.map_or(is_soap, Format::is_xml) {
+            return Ok(());
+        }
+        let content_type = format.content_type();
+        let media = content_type.split(';').next().unwrap_or_default();
+        let value = PropertyValue::new(media);
+        self.properties.set(PropertyScope::Axis2, MESSAGE_TYPE, value, budget)?;
+        self.set_field(CONTENT_TYPE, content_type)
+    }
+
+    /// The property `messageType`, else the content type.
+    fn message_type(&self) -> Option<String> {
+        let axis2 = |name| self.properties.get(PropertyScope::Axis2, name);
+        let declared = axis2(MESSAGE_TYPE).or_else(|| axis2(SENT_CONTENT_TYPE));
+        let declared = declared.map(|value| value.text().into_owned());
+        declared.or_else(|| self.head.field(CONTENT_TYPE).map(Into::into))
+    }
+
+    /// Writes the body for its next receiver, in the format that the property `messageType` says, else its
+    /// `Content-Type`. The message keeps what is returned. `None`: the host still streams it.
+    ///
+    /// # Errors
+    /// The body is not well-formed, or cannot be written in that format; the budget.
+    pub fn finish(&mut self, budget: &Budget) -> Result<Option<Bytes>, Failure> {
+        if self.says(PropertyScope::Axis2, NO_ENTITY_BODY) {
+            self.remove_field(CONTENT_TYPE);
+            return Ok(Some(Bytes::new()));
+        }
+        if self.is_as_declared() {
+            return self.body.bytes(budget);
+        }
+        let sent_type = self.properties.get(PropertyScope::Axis2, SENT_CONTENT_TYPE);
+        let sent_type = sent_type.map(|value| value.text().into_owned());
+        if self.body.state() == BodyUse::Untouched {
+            if let Some(sent_type) = &sent_type {
+                self.set_field(CONTENT_TYPE, sent_type)?;
+            }
+            return Ok(None);
+        }
+        let declared = self.message_type();
+        let format = declared.as_deref().map_or(self.body.format(), Format::of);
+        let before = self.body.state();
+        self.body.convert(format, budget)?;
+        self.rewritten_since(before);
+        let bytes = self.body.bytes(budget)?;
+        self.set_content_type(declared.as_deref())?;
+        // The boundary of a multipart body is known only now.
+        if let Some(sent_type) = sent_type.filter(|_| format != Format::Multipart) {
+            self.set_field(CONTENT_TYPE, &sent_type)?;
+        }
+        match self.other_charset(format) {
+            Some(name) => self.write_in(&name, budget),
+            None => Ok(bytes),
+        }
+    }
+
+    /// The charset that a body of `format` is to be written in, if it is in another.
+    fn other_charset(&self, format: Format) -> Option<String> {
+        let is_text = format == Format::Json || format == Format::Text || format.is_xml();
+        let name = self.properties.get(PropertyScope::Axis2, CHARACTER_SET).filter(|_| is_text)?;
+        let name = name.text();
+        let is_other = !name.is_empty() && Charset::named(&name) != *self.body.charset();
+        is_other.then(|| name.into_owned())
+    }
+
+    fn write_in(&mut self, charset: &str, budget: &Budget) -> Result<Option<Bytes>, Failure> {
+        if self.body.is_empty() {
+            return self.body.bytes(budget);
+        }
+        self.body.encode(charset, budget)?;
+        self.forget_bytes();
+        let field = self.head.field(CONTENT_TYPE).unwrap_or_default();
+        let is_charset = |part: &&str| format::parameter(&format!(";{part}"), "charset").is_some();
+        let mut parts: Vec<_> = format::parts(&field).map(str::trim).collect();
+        parts.retain(|part| !is_charset(part));
+        let content_type = format!("{}; charset={charset}", parts.join("; "));
+        drop(field);
+        self.set_field(CONTENT_TYPE, &content_type)?;
+        self.body.bytes(budget)
+    }
+
+    /// Whether the body is as it arrived, and its head and its properties say nothing else.
+    fn is_as_declared(&self) -> bool {
+        let (axis2, format) = (PropertyScope::Axis2, self.body.format());
+        let is_of = |field: Cow<'_, str>| Format::of(&field) == format;
+        self.body.state() == BodyUse::Read
+            && format != Format::Multipart
+            && self.properties.get(axis2, MESSAGE_TYPE).is_none()
+            && self.properties.get(axis2, SENT_CONTENT_TYPE).is_none()
+            && self.other_charset(format).is_none()
+            && self.head.field(CONTENT_TYPE).is_none_or(is_of)
+    }
+
+    /// Agrees with the format of the body, and with the boundary of a new multipart body.
+    fn set_content_type(&mut self, declared: Option<&str>) -> Result<(), Failure> {
+        let format = self.body.format();
+        let field = self.head.field(CONTENT_TYPE);
+        let boundary = self.body.boundary();
+        let is_new = self.body.state() == BodyUse::Rewritten && !self.body.is_empty();
+        // What is written is UTF-8; bytes have no charset.
+        let is_utf8 = |field: &str| {
+            let charset = format::parameter(field, "charset");
+            format == Format::Binary
+                || charset.is_none_or(|name| name.eq_ignore_ascii_case("utf-8"))
+        };
+        let fits = |field: &str| {
+            Format::of(field) == format
+                && (!is_new || is_utf8(field))
+                && (format != Format::Multipart || format::parameter(field, "boundary") == boundary)
+        };
+        if field.as_deref().is_some_and(fits) || field.is_none() && declared.is_none() && !is_new {
+            return Ok(());
+        }
+        let mut new = match declared {
+            Some(declared) if fits(declared) => declared.to_owned(),
+            Some(_) | None => format.content_type().to_owned(),
+        };
+        if let (Format::Multipart, Some(boundary)) = (format, boundary) {
+            new = format!("{}; boundary={boundary}", format.content_type());
+        } else if !new.contains(';') && format.content_type().contains(';') {
+            new.push_str("; charset=UTF-8");
+        }
+        drop(field);
+        self.set_field(CONTENT_TYPE, &new)
+    }
+}
