@@ -24,6 +24,7 @@ struct Behaviour {
     /// More claims of the next ID tokens.
     claims: Vec<(&'static str, Value)>,
     status: Option<u16>,
+    sends_iss: bool,
     /// Refresh tokens that were used: each is good for once, unless it stays valid.
     used: Vec<String>,
     keeps_refresh_tokens: bool,
@@ -68,6 +69,7 @@ impl Provider {
             scopes: vec!["openid".to_owned(), "read".to_owned()],
             after_logout: "/bye".to_owned(),
             session_s: 3_600,
+            max_age_s: None,
             key: KEY.to_vec(),
         })
     }
@@ -86,6 +88,7 @@ fn respond(issuer: &Issuer, told: &mut Behaviour, request: &Request) -> CannedRe
             "issuer": iss, "authorization_endpoint": format!("{iss}/authorize?tenant=a"),
             "token_endpoint": format!("{iss}/token"), "end_session_endpoint": format!("{iss}/logout"),
             "revocation_endpoint": format!("{iss}/revoke"),
+            "authorization_response_iss_parameter_supported": told.sends_iss,
         });
         return CannedResponse::ok(&document.to_string());
     }
@@ -278,6 +281,60 @@ fn a_response_of_the_provider_is_for_the_browser_that_asked_and_once() {
     let iss = provider.issuer().iss().replace(':', "%3A").replace('/', "%2F");
     let sent = sent_away(&attacker.open("/a/x"));
     assert_eq!(attacker.open(&format!("{}&iss={iss}", callback(&sent))).status, 303);
+}
+
+#[test]
+fn a_provider_that_names_itself_in_its_responses_does_so_in_each() {
+    let (provider, upstream) = (Provider::start(), Upstream::fixed("served"));
+    provider.tell(|told| told.sends_iss = true);
+    let gateway = Arc::new(builder(&provider, &upstream).start());
+    let mut browser = browser(&gateway);
+    let iss = provider.issuer().iss().replace(':', "%3A").replace('/', "%2F");
+    for (more, expect) in [(String::new(), 403), (format!("&iss={iss}"), 303)] {
+        let sent = sent_away(&browser.open("/a/x"));
+        assert_eq!(browser.open(&(callback(&sent) + &more)).status, expect, "{more}");
+    }
+}
+
+#[test]
+fn a_login_can_demand_a_recent_sign_in_which_the_id_token_proves() {
+    let (provider, upstream) = (Provider::start(), Upstream::fixed("served"));
+    for (max_age_s, asked) in [(60, None), (0, Some("login"))] {
+        let login = Login { max_age_s: Some(max_age_s), ..(*provider.login("staff")).clone() };
+        let gateway = Gateway::of(described("/a", "staff", &upstream))
+            .issuer(provider.issuer())
+            .settings(move |settings| settings.logins = vec![Arc::new(login)]);
+        let mut browser = browser(&Arc::new(gateway.start()));
+        for (auth_time, expect) in [
+            (json!(now_s()), 303),
+            (json!(now_s() - 3_600), 403),
+            (json!("now"), 403),
+            (json!(null), 403),
+        ] {
+            let sent = sent_away(&browser.open("/a/x"));
+            assert_eq!(sent["max_age"], max_age_s.to_string());
+            assert_eq!(sent.get("prompt").map(String::as_str), asked);
+            provider.tell(|told| told.claims = vec![("auth_time", auth_time.clone())]);
+            assert_eq!(browser.open(&callback(&sent)).status, expect, "{auth_time}");
+            browser.cookies.clear();
+        }
+    }
+}
+
+#[test]
+fn a_sign_in_waits_for_a_provider_that_is_only_down() {
+    let (provider, upstream) = (Provider::start(), Upstream::fixed("served"));
+    let gateway = Arc::new(builder(&provider, &upstream).start());
+    let mut browser = browser(&gateway);
+    let sent = sent_away(&browser.open("/a/x"));
+    for (status, more) in [(503, ""), (429, ""), (200, "&error=temporarily_unavailable")] {
+        provider.tell(|told| told.status = Some(status));
+        let response = browser.open(&(callback(&sent) + more));
+        assert_eq!(response.status_and_code(), "503 503003", "{status} {more}");
+        assert_eq!(response.header("retry-after"), Some("5"));
+    }
+    provider.tell(|told| told.status = None);
+    assert_eq!(browser.open(&callback(&sent)).status, 303, "the same request");
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 use std::net::TcpListener;
 
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use harness::{Browser, Client, Files, Response};
 use serde_json::{Value, json};
 
@@ -99,7 +101,11 @@ impl Setup {
     }
 
     fn tokens(&self, proof: &str) -> Value {
-        let allowed = self.post(&format!("{}&signed_in={proof}&decision=allow", self.request()));
+        self.tokens_of(&format!("{}&signed_in={proof}", self.request()))
+    }
+
+    fn tokens_of(&self, form: &str) -> Value {
+        let allowed = self.post(&format!("{form}&decision=allow"));
         let code = parameter(target(&allowed, APP), "code");
         let form = format!(
             "grant_type=authorization_code&code={code}&code_verifier={VERIFIER}\
@@ -186,15 +192,63 @@ fn a_user_signs_in_at_a_provider_and_decides_here() {
 #[test]
 fn a_client_that_asks_for_a_new_sign_in_gets_one() {
     let setup = Setup::new();
-    for (more, sent) in [("", false), ("&prompt=login", true), ("&max_age=60", true)] {
+    for (more, sent) in [
+        ("", ""),
+        ("&prompt=login", "&prompt=login&max_age=0"),
+        ("&max_age=0", "&prompt=login&max_age=0"),
+        ("&max_age=60", "&max_age=60"),
+        ("&prompt=consent", ""),
+    ] {
         let form = format!("{}{more}", setup.request());
         let page = setup.manager.get(&format!("/oauth2/authorize?{form}"));
-        let (name, value) = more.trim_start_matches('&').split_once('=').unwrap_or_default();
-        let field = format!("name=\"{name}\" value=\"{value}\"");
-        assert!(!sent || page.text().contains(&field), "{}", page.text());
+        if let Some((name, value)) = more.trim_start_matches('&').split_once('=') {
+            let field = format!("name=\"{name}\" value=\"{value}\"");
+            assert!(page.text().contains(&field), "{}", page.text());
+        }
         let begun = setup.post(&format!("{form}&provider=corp"));
         let query = target(&begun, &setup.origin);
-        assert_eq!(query.contains("&prompt=login"), sent, "{query}");
+        assert!(query.ends_with(&format!("&code_challenge_method=S256{sent}")), "{query}");
+    }
+    let wrong = setup.manager.get(&format!("/oauth2/authorize?{}&max_age=soon", setup.request()));
+    assert_eq!(parameter(target(&wrong, APP), "error"), "invalid%5Frequest");
+}
+
+#[test]
+fn the_provider_proves_a_new_sign_in_and_the_client_learns_when_it_was() {
+    let setup = Setup::new();
+    // What the provider knows: an hour ago, or nothing.
+    for (more, auth_s, why) in [
+        ("&max_age=60", "auth_s - 3600", Some("the user signed in before `max_age`")),
+        ("&prompt=login", "auth_s - 3600", Some("the user signed in before `max_age`")),
+        ("&max_age=60", "0", Some("it has no `auth_time`")),
+        ("&max_age=7200", "auth_s - 3600", None),
+        ("", "auth_s - 3600", None),
+        ("", "0", None),
+    ] {
+        let (mut browser, form) = (setup.browser(), setup.request() + more);
+        let sent = setup.post(&format!("{form}&provider=corp"));
+        browser.store(&sent);
+        let start = format!("{}/oauth2/authorize?", setup.origin);
+        // The user removes the parameters on the way.
+        let query = target(&sent, &start).replace("&prompt=login", "").replace("&max_age=", "&x=");
+        let back = setup.sign_in(&query);
+        setup.provider.sql(&format!("UPDATE codes SET auth_s = {auth_s}"));
+        let page = browser.open(&back);
+        if let Some(why) = why {
+            assert_eq!(page.status, 403, "{more} {auth_s}");
+            setup.manager.process.wait_for(why);
+            continue;
+        }
+        let proof = hidden(&page, "signed_in");
+        let issued = setup.tokens_of(&format!("{form}&signed_in={proof}"));
+        let payload = issued["id_token"].as_str().unwrap().split('.').nth(1).unwrap().to_owned();
+        let claims: Value =
+            serde_json::from_slice(&BASE64_URL_SAFE_NO_PAD.decode(payload).unwrap()).unwrap();
+        let age_s = claims["auth_time"].as_u64().map(|time| claims["iat"].as_u64().unwrap() - time);
+        assert_eq!(
+            age_s.map(|age_s| (3_600..3_660).contains(&age_s)),
+            (auth_s != "0").then_some(true)
+        );
     }
 }
 
@@ -350,8 +404,25 @@ fn a_provider_that_does_not_respond_leaves_the_password() {
          &code_challenge={CHALLENGE}&code_challenge_method=S256"
     );
     let away = manager.post("/oauth2/authorize", None, &format!("{form}&provider=corp"));
-    assert_eq!(away.status, 503);
+    assert_eq!((away.status, away.header("retry-after")), (503, Some("5")));
     assert!(away.text().contains("The provider does not respond"), "{}", away.text());
     let own = "&username=admin&password=correct+horse+battery&decision=allow";
     assert_eq!(manager.post("/oauth2/authorize", None, &format!("{form}{own}")).status, 303);
+}
+
+#[test]
+fn a_sign_in_waits_for_a_provider_that_is_only_down() {
+    let setup = Setup::new();
+    let mut browser = setup.browser();
+    let back = setup.sign_in(&setup.begin(&mut browser));
+    let outage = back.replace("code=", "error=temporarily_unavailable&x=");
+    let stopped = setup.provider.stop();
+    for path in [&outage, &back] {
+        let away = browser.open(path);
+        assert_eq!((away.status, away.header("retry-after")), (503, Some("5")), "{}", away.text());
+        assert!(away.text().contains("The provider does not respond"), "{}", away.text());
+    }
+    let _provider = stopped.start();
+    let page = browser.open(&back);
+    assert_eq!(page.status, 200, "the same request: {}", page.text());
 }

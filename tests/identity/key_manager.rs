@@ -138,12 +138,11 @@ impl Stopped {
         let Self { files, address } = self;
         let file = files.configure();
         let text = std::fs::read_to_string(&file).unwrap();
-        let any_port = "[control]\nhttps = \"127.0.0.1:0\"";
-        assert!(text.contains(any_port));
-        files.write(
-            "penstock.toml",
-            &text.replace(any_port, &format!("[control]\nhttps = \"{address}\"")),
-        );
+        let (any, same) =
+            ("[control]\nhttps = \"127.0.0.1:0\"", format!("[control]\nhttps = \"{address}\""));
+        let text = text.replace(any, &same);
+        assert!(text.contains(&same));
+        files.write("penstock.toml", &text);
         let process = serving(&files);
         KeyManager { files, process }
     }

@@ -370,7 +370,7 @@ pub const SIGN_INS_MAX: usize = 8;
 pub const SIGN_IN_TARGET_BYTES_MAX: usize = 1_024;
 /// How long a session lasts, in seconds, unless the login says it.
 pub const SESSION_S: u64 = 8 * 60 * 60;
-/// Longest `session_s` of a login, in seconds.
+/// Longest `session_s` and `max_age_s` of a login, in seconds.
 pub const SESSION_S_MAX: u64 = 30 * 24 * 60 * 60;
 /// Age of a session from which its user is sent to the provider again if its access token is rejected, in seconds. Younger: 401.
 pub const SESSION_FRESH_S: u64 = 10;

@@ -12,12 +12,6 @@ mod address;
 mod report;
 mod tree;
 
-/// Whether `url` is https, or http of this machine, so that nobody on the way can read or replace what is exchanged.
-#[must_use]
-pub fn is_confidential(url: &str) -> bool {
-    address::is_confidential(url).is_ok_and(|is_confidential| is_confidential)
-}
-
 pub mod declarative;
 pub mod openapi;
 #[cfg(any(test, feature = "fuzzing"))]

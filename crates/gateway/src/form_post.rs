@@ -28,8 +28,22 @@ pub(crate) enum Problem {
     Client,
     #[error("the server responded with status {0}")]
     Status(u16),
+    /// It could not be asked, or did not respond.
+    #[error("{0}")]
+    Unreachable(String),
     #[error("{0}")]
     Other(String),
+}
+
+impl Problem {
+    /// Whether the server may respond later.
+    pub(crate) fn is_outage(&self) -> bool {
+        match self {
+            Self::Unreachable(_) => true,
+            Self::Status(status) => *status == 429 || *status >= 500,
+            Self::Grant | Self::Client | Self::Other(_) => false,
+        }
+    }
 }
 
 impl From<Problem> for String {
@@ -57,10 +71,10 @@ pub(crate) async fn send(
         }
     });
     let fetched = match asked.await {
-        Some(fetched) => fetched.map_err(|error| Problem::Other(error.to_string()))?,
+        Some(fetched) => fetched.map_err(|error| Problem::Unreachable(error.to_string()))?,
         None => {
             let problem = format!("no complete response within {} ms", form.total_ms);
-            return Err(Problem::Other(problem));
+            return Err(Problem::Unreachable(problem));
         }
     };
     match fetched.status {

@@ -95,24 +95,24 @@ impl Upstreams {
     pub fn fetch_key_set(&self, url: &str, tls: &Arc<ClientTls>) -> Result<Vec<u8>, String> {
         let bounds =
             Bounds { bytes_max: limits::JWKS_BYTES_MAX, total_ms: limits::JWKS_FETCH_MS_MAX };
-        self.fetch_ok(url, Content::default(), tls, bounds)
+        self.fetch_ok(url, Content::default(), tls, bounds).map_err(|error| error.to_string())
     }
 
     /// As [`Self::fetch`], for the body of a response with status 200.
     ///
     /// # Errors
-    /// What went wrong, for a diagnostic.
+    /// See [`FetchError`].
     pub fn fetch_ok(
         &self,
         url: &str,
         content: Content,
         tls: &Arc<ClientTls>,
         bounds: Bounds,
-    ) -> Result<Vec<u8>, String> {
-        let fetched = self.fetch(url, content, tls, bounds).map_err(|error| error.to_string())?;
+    ) -> Result<Vec<u8>, FetchError> {
+        let fetched = self.fetch(url, content, tls, bounds)?;
         match fetched.status {
             200 => Ok(fetched.body),
-            status => Err(format!("the server responded with status {status}")),
+            status => Err(FetchError::Status(status)),
         }
     }
 

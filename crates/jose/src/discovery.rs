@@ -5,9 +5,11 @@ use crate::json::{self, Object, Value};
 /// The URL of the key set of `issuer` by its discovery document.
 ///
 /// # Errors
-/// What is wrong, for a diagnostic. A document of another issuer is rejected: its keys are those of someone else.
+/// What is wrong, for a diagnostic. A document of another issuer is rejected: its keys are those of someone else. So is a
+/// URL without TLS, unless it has the origin of the issuer.
 pub fn jwks_uri(document: &[u8], issuer: &str) -> Result<String, String> {
-    member(&of_issuer(document, issuer)?, "jwks_uri")
+    let url = member(&of_issuer(document, issuer)?, "jwks_uri")?;
+    if is_safe(&url, issuer) { Ok(url) } else { Err(unsafe_url("the `jwks_uri`")) }
 }
 
 /// Where browsers sign in, and where clients get tokens for them.
@@ -23,13 +25,16 @@ pub struct SignInEndpoints {
     pub revoke: Option<String>,
     /// `userinfo_endpoint`. Source: OpenID Connect Discovery section 3.
     pub userinfo: Option<String>,
+    /// Whether the provider's responses to browsers have `iss`. Source: RFC 9207 section 3.
+    pub sends_iss: bool,
 }
+
+const SENDS_ISS: &str = "authorization_response_iss_parameter_supported";
 
 /// The endpoints of `issuer` by its discovery document.
 ///
 /// # Errors
-/// As [`jwks_uri`]; for endpoints over http of an issuer that is reached by https; and for those that could not be
-/// written into a field of a response.
+/// As [`jwks_uri`], and for endpoints that could not be written into a field of a response.
 pub fn sign_in_endpoints(document: &[u8], issuer: &str) -> Result<SignInEndpoints, String> {
     let object = of_issuer(document, issuer)?;
     let endpoints = SignInEndpoints {
@@ -38,17 +43,36 @@ pub fn sign_in_endpoints(document: &[u8], issuer: &str) -> Result<SignInEndpoint
         logout: member(&object, "end_session_endpoint").ok(),
         revoke: member(&object, "revocation_endpoint").ok(),
         userinfo: member(&object, "userinfo_endpoint").ok(),
+        sends_iss: matches!(object.get(SENDS_ISS), Some(Value::Bool(true))),
     };
-    let SignInEndpoints { authorize, token, logout, revoke, userinfo } = &endpoints;
+    let SignInEndpoints { authorize, token, logout, revoke, userinfo, sends_iss: _ } = &endpoints;
     let all = [Some(authorize), Some(token), logout.as_ref(), revoke.as_ref(), userinfo.as_ref()];
-    let is_safe = |url: &&String| url.starts_with("https://") || issuer.starts_with("http://");
-    if !all.into_iter().flatten().all(|url| is_safe(&url)) {
-        return Err("an endpoint of the discovery document is not an https URL".to_owned());
+    if !all.into_iter().flatten().all(|url| is_safe(url, issuer)) {
+        return Err(unsafe_url("an endpoint"));
     }
     if !all.into_iter().flatten().all(|url| takes_parameters(url)) {
         return Err("an endpoint of the discovery document has a fragment, or characters that are not allowed".to_owned());
     }
     Ok(endpoints)
+}
+
+/// Whether two URLs have the same scheme, host and port, written in the same way.
+#[must_use]
+pub fn same_origin(url: &str, other: &str) -> bool {
+    origin(url).is_some_and(|found| Some(found) == origin(other))
+}
+
+fn origin(url: &str) -> Option<(&str, &str)> {
+    let (scheme, rest) = url.split_once("://")?;
+    Some((scheme, rest.split(['/', '?', '#', '\\']).next()?))
+}
+
+fn is_safe(url: &str, issuer: &str) -> bool {
+    url.starts_with("https://") || same_origin(url, issuer)
+}
+
+fn unsafe_url(what: &str) -> String {
+    format!("{what} of the discovery document is neither an https URL nor at the issuer's origin")
 }
 
 /// Whether a URL, followed by parameters of a query, can be written into a field: it has printable ASCII characters only, and
@@ -125,6 +149,24 @@ mod tests {
         }
     }
 
+    #[test]
+    fn an_issuer_without_tls_names_no_other_server_without_tls() {
+        for (url, same) in [
+            ("http://127.0.0.1:8080/keys", true),
+            ("http://127.0.0.1:8080?keys", true),
+            ("http://127.0.0.1:8081/keys", false),
+            ("http://127.0.0.1:8080@internal/keys", false),
+            ("http://127.0.0.1:8080.internal/keys", false),
+            ("http:/127.0.0.1:8080/keys", false),
+            ("ftp://127.0.0.1:8080/keys", false),
+        ] {
+            let issuer = "http://127.0.0.1:8080/realms/staff";
+            assert_eq!(same_origin(url, issuer), same, "{url}");
+            let document = format!(r#"{{"issuer":"{issuer}","jwks_uri":"{url}"}}"#);
+            assert_eq!(jwks_uri(document.as_bytes(), issuer).is_ok(), same, "{url}");
+        }
+    }
+
     // The shapes are those of the providers' published documents.
     #[test]
     fn documents_of_keycloak_entra_id_okta_and_auth0_are_read() {
@@ -155,6 +197,7 @@ mod tests {
         ] {
             let found = sign_in_endpoints(document.as_bytes(), issuer).unwrap();
             assert_eq!(found.userinfo, Some(userinfo));
+            assert_eq!(found.sends_iss, issuer == realm);
             assert!(jwks_uri(document.as_bytes(), issuer).is_ok(), "{issuer}");
         }
         // That of `common` is of no issuer.
@@ -177,6 +220,10 @@ mod tests {
         check(r#"{"issuer":["https://id.example"],"jwks_uri":"https://a.example"}"#, differs);
         check(r#"{"issuer":"https://id.example"}"#, Err("no `jwks_uri`"));
         check(r#"{"issuer":"https://id.example","jwks_uri":1}"#, Err("no `jwks_uri`"));
+        check(
+            r#"{"issuer":"https://id.example","jwks_uri":"http://id.example/keys"}"#,
+            Err("neither an https URL"),
+        );
         check("<html>", Err("not JSON"));
         check(r#"{"issuer":"https://a.example","issuer":"https://id.example"}"#, Err("not JSON"));
     }

@@ -70,7 +70,7 @@ pub fn hmac_sha256(key: &[u8], message: &[u8]) -> [u8; 32] {
 
 pub use claims::{Claims, Confirmation, claim_texts, with_member};
 pub use digest::{DigestChallenge, DigestLogin};
-pub use discovery::{SignInEndpoints, jwks_uri, sign_in_endpoints};
+pub use discovery::{SignInEndpoints, jwks_uri, same_origin, sign_in_endpoints};
 pub use dpop::Proof;
 pub use error::{KeyError, SignError, TokenError};
 pub use introspection::introspected;
@@ -81,6 +81,6 @@ pub use password::{PasswordHash, SALT_BYTES};
 pub use revocations::{RevocationPage, revocation_page, token_hash, token_hash_text};
 pub use sealed::SealingKeys;
 pub use sign::SigningKey;
-pub use sign_in::{ExpectedIdToken, IdTokenProblem, SignInAttempt, check_id_token};
+pub use sign_in::{ExpectedIdToken, IdTokenProblem, SignInAttempt, check_id_token, fresh_sign_in};
 pub use subscriptions::{SubscribedApi, TokenSubscriptions};
 pub use token_response::{IssuedTokens, is_invalid_grant, issued_tokens};

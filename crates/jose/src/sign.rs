@@ -1,6 +1,6 @@
 //! Signing, for `penstock token sign` and the keys that `penstock up` generates.
 
-use aws_lc_rs::encoding::AsDer;
+use aws_lc_rs::encoding::{AsBigEndian, AsDer, EcPrivateKeyBin};
 use aws_lc_rs::hmac;
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::rsa::KeySize;
@@ -160,6 +160,28 @@ impl SigningKey {
         let members = self.public_members()?;
         let members: Vec<_> = members.iter().map(|(name, value)| (*name, value.as_str())).collect();
         Ok(base64url::encode(&jwk::thumbprint_of(&members)))
+    }
+
+    /// A secret for `purpose` that only the private key results in, however its file is written.
+    ///
+    /// # Errors
+    /// [`SignError::Failed`] if the library does.
+    pub fn derived_secret(&self, purpose: &[u8]) -> Result<[u8; 32], SignError> {
+        let failed = |_| SignError::Failed;
+        let private = match &self.0 {
+            Kind::Rsa(pair) => pair.as_der().map_err(failed)?.as_ref().to_vec(),
+            Kind::Ec(_, pair) => {
+                let number: EcPrivateKeyBin<'_> =
+                    pair.private_key().as_be_bytes().map_err(failed)?;
+                number.as_ref().to_vec()
+            }
+            Kind::Ed25519(pair) => {
+                let seed = pair.seed().map_err(failed)?;
+                seed.as_be_bytes().map_err(failed)?.as_ref().to_vec()
+            }
+            Kind::Secret(secret) => secret.clone(),
+        };
+        Ok(crate::hmac_sha256(&private, purpose))
     }
 
     /// The members that define the public key, sorted by name as RFC 7638 requires.

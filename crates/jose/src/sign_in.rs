@@ -22,6 +22,8 @@ pub struct SignInAttempt {
     pub verifier: String,
     /// Where the browser goes on afterwards. One line.
     pub target: String,
+    /// The earliest time at which the user may have signed in at the provider, in seconds since the Unix epoch; 0: any.
+    pub since_s: u64,
     /// In seconds since the Unix epoch.
     until_s: u64,
 }
@@ -34,9 +36,16 @@ impl std::fmt::Debug for SignInAttempt {
 }
 
 impl SignInAttempt {
-    /// One that has to end within `most_s` seconds.
+    /// One that has to end within `most_s` seconds. `max_age_s`: how long ago the user may have signed in at the provider;
+    /// `None`: however long.
     #[must_use]
-    pub fn begin(target: String, entropy: &dyn Entropy, now: Now, most_s: u64) -> Self {
+    pub fn begin(
+        target: String,
+        max_age_s: Option<u64>,
+        entropy: &dyn Entropy,
+        now: Now,
+        most_s: u64,
+    ) -> Self {
         let random = || {
             let mut bytes = [0; 32];
             entropy.fill(&mut bytes);
@@ -47,6 +56,7 @@ impl SignInAttempt {
             nonce: random(),
             verifier: random(),
             target,
+            since_s: max_age_s.map_or(0, |age_s| now.unix_s.saturating_sub(age_s).max(1)),
             until_s: now.unix_s.saturating_add(most_s),
         }
     }
@@ -60,8 +70,8 @@ impl SignInAttempt {
     /// For a cookie. `None` if the system provides no randomness.
     #[must_use]
     pub fn seal(&self, keys: &SealingKeys, provider: &str) -> Option<String> {
-        let Self { state, nonce, verifier, target, until_s } = self;
-        let text = format!("{until_s}\n{state}\n{nonce}\n{verifier}\n{target}");
+        let Self { state, nonce, verifier, target, since_s, until_s } = self;
+        let text = format!("{until_s}\n{since_s}\n{state}\n{nonce}\n{verifier}\n{target}");
         keys.seal(&format!("attempt {provider}"), text.as_bytes())
     }
 
@@ -76,10 +86,22 @@ impl SignInAttempt {
         let text = keys.open(&format!("attempt {provider}"), sealed)?;
         let mut lines = std::str::from_utf8(&text).ok()?.split('\n');
         let until_s = lines.next()?.parse().ok()?;
+        let since_s = lines.next()?.parse().ok()?;
         let mut next = || lines.next().map(str::to_owned);
         let (found, nonce, verifier, target) = (next()?, next()?, next()?, next()?);
-        let attempt = Self { state: found, nonce, verifier, target, until_s };
+        let attempt = Self { state: found, nonce, verifier, target, since_s, until_s };
         (now.unix_s < until_s && attempt.state.as_bytes() == state).then_some(attempt)
+    }
+}
+
+/// The parameters, each after `&`, that ask a provider for a sign-in that is at most so old. Its ID token then has
+/// `auth_time`. Source: OpenID Connect Core section 3.1.2.1.
+#[must_use]
+pub fn fresh_sign_in(max_age_s: Option<u64>) -> String {
+    match max_age_s {
+        None => String::new(),
+        Some(0) => "&prompt=login&max_age=0".to_owned(),
+        Some(age_s) => format!("&max_age={age_s}"),
     }
 }
 
@@ -90,6 +112,8 @@ pub struct ExpectedIdToken<'a> {
     pub client_id: &'a str,
     /// Of the attempt.
     pub nonce: &'a str,
+    /// Of the attempt. Unless it is 0, the token needs `auth_time`.
+    pub since_s: u64,
 }
 
 /// Why an ID token is rejected.
@@ -101,7 +125,8 @@ pub enum IdTokenProblem {
 }
 
 /// Checks that `token` is an ID token of the issuer, for this client, and that it belongs to an attempt. `sets`: keys of
-/// the issuer, each with a number, and with the tolerated clock skew in seconds.
+/// the issuer, each with a number, and with the tolerated clock skew in seconds. Returns when the user signed in, in seconds
+/// since the Unix epoch, if the token has this.
 ///
 /// # Errors
 /// It is not.
@@ -112,7 +137,7 @@ pub fn check_id_token<'k>(
     expected: ExpectedIdToken<'_>,
     sets: impl IntoIterator<Item = (usize, &'k KeySet, u64)>,
     now: Now,
-) -> Result<(), IdTokenProblem> {
+) -> Result<Option<u64>, IdTokenProblem> {
     use IdTokenProblem::Invalid;
     let jws = Compact::parse(token, Padding::Rejected).map_err(|_| Invalid("it is malformed"))?;
     let claims = jws.unverified_claims().map_err(|_| Invalid("its claims are malformed"))?;
@@ -141,10 +166,18 @@ pub fn check_id_token<'k>(
     if claims.exp.is_none_or(|exp_s| now.unix_s >= exp_s.saturating_add(leeway_s)) {
         return Err(Invalid("it has expired"));
     }
-    let names = ["nonce".to_owned()];
-    let texts = claim_texts(token, &names).unwrap_or_default();
-    let has_nonce = texts.into_iter().flatten().any(|found| found == expected.nonce);
-    if has_nonce { Ok(()) } else { Err(Invalid("`nonce` is that of another sign-in")) }
+    let text = |name: &str| claim_texts(token, &[name.to_owned()])?.into_iter().flatten().next();
+    if text("nonce").as_deref() != Some(expected.nonce) {
+        return Err(Invalid("`nonce` is that of another sign-in"));
+    }
+    let signed_in_s = text("auth_time").and_then(|text| text.parse::<u64>().ok());
+    if expected.since_s > 0 {
+        let found_s = signed_in_s.ok_or(Invalid("it has no `auth_time`, as `max_age` demands"))?;
+        if found_s.saturating_add(leeway_s) < expected.since_s {
+            return Err(Invalid("`auth_time`: the user signed in before `max_age`"));
+        }
+    }
+    Ok(signed_in_s)
 }
 
 #[cfg(test)]
@@ -164,14 +197,57 @@ mod tests {
         let key = SigningKey::from_secret(SECRET).unwrap();
         let header = Header { alg: Algorithm::Hs256, kid: None, typ: None };
         let token = key.sign(&header, &claims.replace(from, to)).unwrap();
-        assert_eq!(checked(&token, SECRET), expect.map_err(IdTokenProblem::Invalid), "{to}");
+        let checked = checked(&token, SECRET, 0).map(drop);
+        assert_eq!(checked, expect.map_err(IdTokenProblem::Invalid), "{to}");
     }
 
-    fn checked(token: &str, secret: &[u8]) -> Result<(), IdTokenProblem> {
+    fn checked(token: &str, secret: &[u8], since_s: u64) -> Result<Option<u64>, IdTokenProblem> {
         let keys = KeySet::from_secret(secret).unwrap();
-        let expected =
-            ExpectedIdToken { issuer: "https://id.example", client_id: "me", nonce: "n" };
+        let (issuer, client_id, nonce) = ("https://id.example", "me", "n");
+        let expected = ExpectedIdToken { issuer, client_id, nonce, since_s };
         check_id_token(token.as_bytes(), expected, [(0, &keys, 60)], NOW)
+    }
+
+    #[test]
+    fn an_id_token_proves_a_sign_in_that_is_recent_enough() {
+        const MISSING: &str = "it has no `auth_time`, as `max_age` demands";
+        const EARLY: &str = "`auth_time`: the user signed in before `max_age`";
+        let key = SigningKey::from_secret(SECRET).unwrap();
+        for (auth_time, since_s, expect) in [
+            ("", 0, Ok(None)),
+            (r#","auth_time":"yesterday""#, 0, Ok(None)),
+            (r#","auth_time":5"#, 0, Ok(Some(5))),
+            ("", 1, Err(MISSING)),
+            (r#","auth_time":null"#, 1, Err(MISSING)),
+            (r#","auth_time":-5"#, 1, Err(MISSING)),
+            (r#","auth_time":1789999940"#, 1_790_000_000, Ok(Some(1_789_999_940))),
+            (r#","auth_time":1789999939"#, 1_790_000_000, Err(EARLY)),
+            (r#","auth_time":18446744073709551615"#, 1_790_000_000, Ok(Some(u64::MAX))),
+        ] {
+            let claims =
+                r#"{"iss":"https://id.example","sub":"3f","aud":"me","nonce":"n","exp":1790000001"#;
+            let header = Header { alg: Algorithm::Hs256, kid: None, typ: None };
+            let token = key.sign(&header, &format!("{claims}{auth_time}}}")).unwrap();
+            let found = checked(&token, SECRET, since_s);
+            assert_eq!(found, expect.map_err(IdTokenProblem::Invalid), "{auth_time} {since_s}");
+        }
+    }
+
+    #[test]
+    fn an_attempt_remembers_how_old_a_sign_in_may_be() {
+        let keys = SealingKeys::new(SECRET).unwrap();
+        for (max_age_s, since_s, parameters) in [
+            (None, 0, ""),
+            (Some(0), NOW.unix_s, "&prompt=login&max_age=0"),
+            (Some(60), NOW.unix_s - 60, "&max_age=60"),
+            (Some(u64::MAX), 1, "&max_age=18446744073709551615"),
+        ] {
+            let attempt =
+                SignInAttempt::begin("/".to_owned(), max_age_s, &base::SystemEntropy, NOW, 600);
+            let (sealed, state) = (attempt.seal(&keys, "id").unwrap(), attempt.state.as_bytes());
+            let opened = SignInAttempt::open(&keys, "id", (sealed.as_bytes(), state), NOW).unwrap();
+            assert_eq!((opened.since_s, &*fresh_sign_in(max_age_s)), (since_s, parameters));
+        }
     }
 
     #[test]
@@ -210,8 +286,8 @@ mod tests {
         let header = Header { alg: Algorithm::Hs256, kid: None, typ: None };
         let token = key.sign(&header, r#"{"iss":"https://id.example"}"#).unwrap();
         let unsigned = IdTokenProblem::Invalid("no key of the issuer verifies it");
-        assert_eq!(checked(&token, b"the secret of somebody else......"), Err(unsigned));
+        assert_eq!(checked(&token, b"the secret of somebody else......", 0), Err(unsigned));
         let malformed = IdTokenProblem::Invalid("it is malformed");
-        assert_eq!(checked("e30", SECRET), Err(malformed));
+        assert_eq!(checked("e30", SECRET, 0), Err(malformed));
     }
 }

@@ -75,6 +75,33 @@ fn a_generated_key_can_be_parsed_and_used() {
 }
 
 #[test]
+fn a_secret_that_is_derived_from_a_key_is_that_of_the_key_and_not_of_its_file() {
+    let derived = |pem: &[u8], purpose: &[u8]| {
+        SigningKey::from_pem(pem).unwrap().derived_secret(purpose).unwrap()
+    };
+    let mut seen = Vec::new();
+    let files: [[&[u8]; 2]; 5] = [
+        [key_file!("rsa.pkcs8"), key_file!("rsa.pkcs1")],
+        [key_file!("p256.pkcs8"), key_file!("p256.sec1")],
+        [key_file!("p384.pkcs8"), key_file!("p384.sec1")],
+        [key_file!("p521.pkcs8"), key_file!("p521.sec1")],
+        [key_file!("ed25519.pkcs8"), key_file!("ed25519.pkcs8")],
+    ];
+    for [file, other] in files {
+        let secret = derived(file, b"a");
+        assert_ne!(secret, derived(file, b"b"));
+        for file in [file, other] {
+            let text = std::str::from_utf8(file).unwrap();
+            let other = format!("# A comment\r\n{}\r\n", text.replace('\n', "\r\n"));
+            assert_eq!(derived(file, b"a"), secret);
+            assert_eq!(derived(other.as_bytes(), b"a"), secret);
+        }
+        assert!(!seen.contains(&secret));
+        seen.push(secret);
+    }
+}
+
+#[test]
 fn a_secret_supports_the_hashes_it_is_long_enough_for() {
     let hs = [Algorithm::Hs256, Algorithm::Hs384, Algorithm::Hs512];
     for (bytes, served) in [(32, 1), (47, 1), (48, 2), (63, 2), (64, 3), (200, 3)] {

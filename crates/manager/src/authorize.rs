@@ -43,6 +43,8 @@ struct Wanted<'a> {
     scope: String,
     challenge: &'a str,
     nonce: &'a str,
+    /// How long ago the user may have signed in, in seconds; `None`: however long.
+    max_age_s: Option<u64>,
     /// The key with which the client must prove to be the one that asks, if it names one. Source: RFC 9449 section 10.
     key: Option<&'a str>,
 }
@@ -69,14 +71,15 @@ pub(crate) async fn decide(manager: &Manager, form: &Form, peer: &Peer) -> Resul
     };
     let target = with_parameters(PAGE, carried(form));
     if let Some(provider) = form.get("provider") {
-        return federation::begin(manager, provider, (form, target)).await;
+        return federation::begin(manager, provider, (target, wanted.max_age_s)).await;
     }
     if form.get("decision") != Some("allow") {
         return Ok(asked.redirected(manager, &[("error", "access_denied")]));
     }
-    let user = match sign_in::signed_in(manager, form, &target, peer).await? {
-        Ok(user) => user,
-        Err(failed) => return Ok(page((manager, form), (&asked, &wanted), failed, None)),
+    let again = |failed| Ok(page((manager, form), (&asked, &wanted), failed, None));
+    let (user, auth_s) = match sign_in::signed_in(manager, form, &target, peer).await? {
+        Ok(signed_in) => signed_in,
+        Err(failed) => return again(failed),
     };
     let code = dpop::bound(secrets::secret(manager.entropy()), wanted.key);
     manager.admit_rows(&asked.client.id, 1)?;
@@ -84,14 +87,17 @@ pub(crate) async fn decide(manager: &Manager, form: &Form, peer: &Peer) -> Resul
         hash: secrets::hash(&code),
         family: secrets::identifier(manager.entropy()),
         client: asked.client.id.clone(),
-        subject: user.name,
-        scope: wanted.scope,
+        subject: user.name.clone(),
+        scope: wanted.scope.clone(),
         redirect: asked.redirect.clone(),
         challenge: wanted.challenge.to_owned(),
         expires_s: manager.now_s().saturating_add(limits::CODE_S),
         nonce: wanted.nonce.to_owned(),
+        auth_s,
     };
-    manager.store.add_code(&row).await?;
+    if !manager.store.add_code(&row, &user).await? {
+        return again(sign_in::SIGN_IN_AGAIN);
+    }
     Ok(asked.redirected(manager, &[("code", &code)]))
 }
 
@@ -168,7 +174,13 @@ fn wanted<'f>(asked: &Asked, form: &'f Form) -> Result<Wanted<'f>, &'static str>
     if key.is_some_and(|key| !is_hash(&key)) {
         return Err("invalid_request");
     }
-    Ok(Wanted { scope, challenge, nonce, key })
+    // Source: OpenID Connect Core section 3.1.2.1.
+    let max_age_s = if form.get("prompt").is_some_and(|prompt| has(prompt, "login")) {
+        Some(0)
+    } else {
+        form.get("max_age").map(str::parse).transpose().map_err(|_| "invalid_request")?
+    };
+    Ok(Wanted { scope, challenge, nonce, max_age_s, key })
 }
 
 impl Asked {

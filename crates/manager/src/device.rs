@@ -47,6 +47,7 @@ pub(crate) async fn authorize(
         decision: Decision::Pending,
         subject: String::new(),
         decided_s: 0,
+        auth_s: 0,
     };
     if !manager.store.add_device(&device).await? {
         return Err(Refusal::Unavailable);
@@ -90,11 +91,11 @@ pub(crate) async fn decide(manager: &Manager, form: &Form, peer: &Peer) -> Resul
     };
     let target = with_parameters(PAGE, [("user_code", device.user_code.as_str())]);
     if let Some(provider) = form.get("provider") {
-        return federation::begin(manager, provider, (form, target)).await;
+        return federation::begin(manager, provider, (target, None)).await;
     }
     let user = if form.get("decision") == Some("allow") {
         match sign_in::signed_in(manager, form, &target, peer).await? {
-            Ok(user) => Some(user.name),
+            Ok(signed_in) => Some(signed_in),
             Err((status, message)) => {
                 let name = form.get("username").unwrap_or_default();
                 let page =
@@ -106,7 +107,8 @@ pub(crate) async fn decide(manager: &Manager, form: &Form, peer: &Peer) -> Resul
         None
     };
     let now_s = manager.now_s();
-    let done = manager.store.decide_device(&device.user_code, user.as_deref(), now_s).await?;
+    let allowed = user.as_ref().map(|(user, auth_s)| (user, *auth_s));
+    let done = manager.store.decide_device(&device.user_code, allowed, now_s).await?;
     let message = match (done, user) {
         (true, Some(_)) => "You are signed in on your device.",
         (true, None) => "The device was denied.",
@@ -157,12 +159,12 @@ pub(crate) async fn poll(
             Err(Refusal::Other("authorization_pending", "the user has not decided yet"))
         }
         Decision::Allowed => {
-            let user = manager.user_since(&device.subject, device.decided_s).await?.ok_or(WRONG)?;
+            let user = manager.renewed(&device.subject, device.decided_s).await?.ok_or(WRONG)?;
             let mut grant = Grant::new(client, Some(&device.subject), device.scope.clone());
             grant.claims = outside::claims(&user);
             grant.family = Some(&device.family);
             grant.with_refresh = has(&client.grants, "refresh_token");
-            grant.sign_in = Some(SignIn { nonce: "", time_s: device.decided_s });
+            grant.sign_in = Some(SignIn { nonce: "", time_s: device.auth_s });
             let issued = issue(manager, &grant)?;
             let first = manager.store.exchange_device(&device, &issued.rows).await?;
             if first { Ok(issued.body) } else { Err(WRONG) }

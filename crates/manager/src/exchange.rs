@@ -8,7 +8,7 @@ use crate::form::Form;
 use crate::manager::Manager;
 use crate::reply::Refusal;
 use crate::token::{Grant, Requester, issue, narrowed, stored};
-use crate::{inspect, secrets};
+use crate::{inspect, outside, secrets};
 
 pub(crate) const GRANT: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
 const ACCESS_TOKEN: &str = "urn:ietf:params:oauth:token-type:access_token";
@@ -43,14 +43,17 @@ pub(crate) async fn exchange(
     let user = claims["username"].as_str().ok_or(WRONG)?;
     // A logout or a stolen refresh token ends what was exchanged, too.
     let name = if inspect::is_jwt(token) { claims["jti"].as_str() } else { Some(token) };
+    let own = manager.store.user(user).await?;
+    // After the user: a change of the user removes the token.
     let subject = manager.store.token(&secrets::hash(name.unwrap_or_default())).await?;
+    let subject = subject.ok_or(WRONG)?;
     let mut grant = Grant::new(client, Some(user), String::new());
-    grant.claims = manager.claims_of(user).await?;
+    grant.claims = own.as_ref().map(outside::claims).unwrap_or_default();
     grant.scope = narrowed(form.get("scope"), claims["scope"].as_str().unwrap_or(""), client)?;
-    grant.family = subject.as_ref().map(|token| token.family.as_str());
+    grant.family = Some(&subject.family);
     let left_s = claims["exp"].as_u64().unwrap_or(0).saturating_sub(manager.now_s());
     grant.access_s = grant.access_s.min(left_s);
-    let mut body = stored(manager, issue(manager, &grant)?).await?;
+    let mut body = stored(manager, issue(manager, &grant)?, own.as_ref()).await?;
     body["issued_token_type"] = json!(requested);
     Ok(body)
 }

@@ -17,9 +17,8 @@ use crate::manager::Manager;
 use crate::metadata::origin;
 use crate::oidc::with_parameters;
 use crate::peer::Peer;
-use crate::provider::Provider;
+use crate::provider::{AskError, Provider};
 use crate::reply::{Refusal, Reply};
-use crate::token::has;
 use crate::{authorize, device, limits, reply};
 
 /// The redirect URI; the name of the provider follows.
@@ -27,11 +26,12 @@ pub(crate) const CALLBACK: &str = "/oauth2/callback";
 /// Sent over TLS to this host alone. One sign-in of a browser at a time.
 const ATTEMPT: &str = "__Host-penstock-sign-in";
 
-/// Sends the browser to the provider that the user has chosen in `form`. `target`: the path and query of the page.
+/// Sends the browser to the provider that the user has chosen. `target`: the path and query of the page. `max_age_s`: how
+/// long ago the user may have signed in there.
 pub(crate) async fn begin(
     manager: &Manager,
     name: &str,
-    (form, target): (&Form, String),
+    (target, max_age_s): (String, Option<u64>),
 ) -> Result<Reply, Refusal> {
     const LONG: Refusal =
         Refusal::InvalidRequest("the request is too long for a sign-in at a provider");
@@ -41,15 +41,11 @@ pub(crate) async fn begin(
     }
     let now = manager.now();
     let Some(found) = provider.discovered(now.unix_s, limits::PROVIDER_S).await else {
-        let message = "The provider does not respond. Go back and try again later.";
-        return Ok(reply::message(StatusCode::SERVICE_UNAVAILABLE, message));
+        return Ok(no_response());
     };
-    let attempt = SignInAttempt::begin(target, manager.entropy(), now, SIGN_IN_S_MAX);
-    let sealed = attempt.seal(&manager.sealing, name).ok_or(Refusal::Unavailable)?;
+    let attempt = SignInAttempt::begin(target, max_age_s, manager.entropy(), now, SIGN_IN_S_MAX);
+    let sealed = attempt.seal(&manager.keys.sealing, name).ok_or(Refusal::Unavailable)?;
     let options = &provider.options;
-    // A client that asks for a fresh sign-in gets one. Source: OpenID Connect Core section 3.1.2.1.
-    let fresh = form.get("prompt").is_some_and(|prompt| has(prompt, "login"));
-    let fresh = (fresh || form.get("max_age").is_some()).then_some(("prompt", "login"));
     let location = with_parameters(
         &found.endpoints.authorize,
         [
@@ -61,10 +57,9 @@ pub(crate) async fn begin(
             ("nonce", &attempt.nonce),
             ("code_challenge", &attempt.challenge()),
             ("code_challenge_method", "S256"),
-        ]
-        .into_iter()
-        .chain(fresh),
+        ],
     );
+    let location = location + &jose::fresh_sign_in(max_age_s);
     Ok(with_cookie(reply::redirect(&location), &sealed, SIGN_IN_S_MAX))
 }
 
@@ -78,9 +73,13 @@ pub(crate) async fn returned(
 ) -> Result<Reply, Refusal> {
     let provider = manager.provider(name).ok_or(Refusal::NotFound)?;
     let reply = match signed_in(manager, provider, (head, form), peer).await {
-        Ok((user, target)) => page(manager, &user, &target, peer).await?,
+        Ok(signed_in) => page(manager, &signed_in, peer).await?,
         // The browser may send the same request again.
         Err(Failure::Refused(refusal)) => return Err(refusal),
+        Err(Failure::Outage(problem)) => {
+            tracing::warn!(provider = name, problem, "a sign-in has to wait");
+            return Ok(no_response());
+        }
         Err(Failure::Failed(problem)) => {
             tracing::warn!(provider = name, problem, "a sign-in has failed");
             let message = "The sign-in has failed. Go back to the application and try again.";
@@ -90,16 +89,32 @@ pub(crate) async fn returned(
     Ok(with_cookie(reply, "", 0))
 }
 
+fn no_response() -> Reply {
+    let message = "The provider does not respond. Try again later, or go back.";
+    reply::message(StatusCode::SERVICE_UNAVAILABLE, message)
+}
+
 /// Why nobody is signed in.
 pub(crate) enum Failure {
     /// For the log.
     Failed(String),
+    /// The provider cannot be asked now. For the log.
+    Outage(String),
     Refused(Refusal),
 }
 
 impl From<String> for Failure {
     fn from(problem: String) -> Self {
         Self::Failed(problem)
+    }
+}
+
+impl From<AskError> for Failure {
+    fn from(error: AskError) -> Self {
+        match error {
+            AskError::Outage(problem) => Self::Outage(problem),
+            AskError::Refused(problem) => Self::Failed(problem),
+        }
     }
 }
 
@@ -115,31 +130,47 @@ impl From<Refusal> for Failure {
     }
 }
 
-/// The user who has signed in, and the page on which the sign-in began.
+/// A user who has signed in.
+struct SignedIn {
+    user: User,
+    /// When they did so at the provider, in seconds since the Unix epoch; 0: it has not said so.
+    auth_s: u64,
+    /// The page on which the sign-in began.
+    target: String,
+}
+
 async fn signed_in(
     manager: &Manager,
     provider: &Provider,
     (head, form): (&HeaderMap, &Form),
     peer: &Peer,
-) -> Result<(User, String), Failure> {
+) -> Result<SignedIn, Failure> {
     let state = form.get("state").ok_or("there is no `state`")?;
     let sealed = cookie(head).unwrap_or_default();
     let (name, now) = (&provider.options.name, manager.now());
-    let opened =
-        SignInAttempt::open(&manager.sealing, name, (sealed.as_bytes(), state.as_bytes()), now);
+    let opened = SignInAttempt::open(
+        &manager.keys.sealing,
+        name,
+        (sealed.as_bytes(), state.as_bytes()),
+        now,
+    );
     let attempt = opened.ok_or("it was not begun in this browser, or too long ago")?;
     let found = provider.discovered(now.unix_s, limits::PROVIDER_S).await;
-    let found = found.ok_or("its metadata cannot be read")?;
+    let found = found.ok_or_else(|| Failure::Outage("its metadata cannot be read".to_owned()))?;
     // Source: RFC 9207 section 2.4.
     match form.get("iss") {
         Some(iss) if iss != provider.options.issuer => {
             return Err("the response is from another issuer".into());
         }
-        None if found.sends_iss => return Err("the response has no `iss`".into()),
+        None if found.endpoints.sends_iss => return Err("the response has no `iss`".into()),
         Some(_) | None => {}
     }
-    if form.get("error").is_some() {
-        return Err("the provider returned an error".into());
+    match form.get("error") {
+        Some("temporarily_unavailable" | "server_error") => {
+            return Err(Failure::Outage("it reports an outage".to_owned()));
+        }
+        Some(_) => return Err("the provider returned an error".into()),
+        None => {}
     }
     let code = form.get("code").ok_or("there is no `code`")?;
     let redirect_uri = redirect_uri(manager, provider);
@@ -147,19 +178,21 @@ async fn signed_in(
     let who = [Who::Address(network(peer.address))];
     manager.begin(&who)?;
     let asked = provider.user(manager, (code, &redirect_uri), &attempt).await;
-    let profile = asked.inspect_err(|failure| {
-        if matches!(failure, Failure::Refused(_)) {
+    let (profile, auth_s) = asked.inspect_err(|failure| {
+        if matches!(failure, Failure::Refused(_) | Failure::Outage(_)) {
             manager.attempts.withdrawn(&who);
         }
     })?;
     manager.attempts.succeeded(&who, manager.now_s());
     let user = manager.adopted(profile).await?;
-    Ok((user.ok_or("the user cannot have the name")?, attempt.target))
+    let user = user.ok_or("the user cannot have the name")?;
+    Ok(SignedIn { user, auth_s, target: attempt.target })
 }
 
-/// The page for the decision of `user`.
-async fn page(manager: &Manager, user: &User, target: &str, peer: &Peer) -> Result<Reply, Refusal> {
-    let proof = prove(manager, user, target).ok_or(Refusal::Unavailable)?;
+/// The page for the decision of a user.
+async fn page(manager: &Manager, signed_in: &SignedIn, peer: &Peer) -> Result<Reply, Refusal> {
+    let proof = prove(manager, signed_in).ok_or(Refusal::Unavailable)?;
+    let SignedIn { user, target, .. } = signed_in;
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let form = Form::parse(query.as_bytes())?;
     let signed_in = Some((user.name.as_str(), proof.as_str()));
@@ -169,28 +202,29 @@ async fn page(manager: &Manager, user: &User, target: &str, peer: &Peer) -> Resu
     }
 }
 
-/// The proof that `user` has signed in, for the page `target`.
-fn prove(manager: &Manager, user: &User, target: &str) -> Option<String> {
-    let text = format!("{}\n{}", manager.now_s(), user.name);
-    manager.sealing.seal(&purpose(target), text.as_bytes())
+/// The proof that a user has signed in, for the page on which that began.
+fn prove(manager: &Manager, SignedIn { user, auth_s, target }: &SignedIn) -> Option<String> {
+    let text = format!("{}\n{auth_s}\n{}", manager.now_s(), user.name);
+    manager.keys.sealing.seal(&purpose(target), text.as_bytes())
 }
 
-/// The user who has signed in by `proof`, for the page `target`, if that was not too long ago.
+/// The user who has signed in by `proof`, for the page `target`, if that was not too long ago, and when the provider asked
+/// for the password (0: unknown).
 pub(crate) async fn proven(
     manager: &Manager,
     proof: &str,
     target: &str,
-) -> Result<Option<User>, Refusal> {
-    let opened = manager.sealing.open(&purpose(target), proof.as_bytes());
-    let text = opened.and_then(|text| String::from_utf8(text).ok());
-    let parts = text.as_deref().and_then(|text| text.split_once('\n'));
-    let parts = parts.and_then(|(time_s, name)| Some((time_s.parse::<u64>().ok()?, name)));
-    match parts {
-        Some((time_s, name)) if manager.now_s() < time_s.saturating_add(SIGN_IN_S_MAX) => {
-            manager.user_since(name, time_s).await
-        }
-        Some(_) | None => Ok(None),
+) -> Result<Option<(User, u64)>, Refusal> {
+    let opened = manager.keys.sealing.open(&purpose(target), proof.as_bytes());
+    let text = opened.and_then(|text| String::from_utf8(text).ok()).unwrap_or_default();
+    let mut lines = text.split('\n');
+    let mut seconds = || lines.next()?.parse::<u64>().ok();
+    let times = seconds().zip(seconds());
+    let Some(((time_s, auth_s), name)) = times.zip(lines.next()) else { return Ok(None) };
+    if manager.now_s() >= time_s.saturating_add(SIGN_IN_S_MAX) {
+        return Ok(None);
     }
+    Ok(manager.user_since(name, time_s).await?.map(|user| (user, auth_s)))
 }
 
 fn purpose(target: &str) -> String {

@@ -9,13 +9,6 @@ pub(crate) const ACCESS_TOKEN: &str = "at+jwt";
 /// The `typ` of ID tokens.
 pub(crate) const ID_TOKEN: &str = "JWT";
 
-/// Keys for texts that browsers hold, each derived from a private key: all instances have the same ones.
-pub(crate) fn sealing(pems: &[Vec<u8>]) -> Result<SealingKeys, String> {
-    let derived = |pem: &Vec<u8>| secrets::hash(jose::hmac_sha256(pem, b"sign-in of users"));
-    let lines: Vec<String> = pems.iter().map(derived).collect();
-    SealingKeys::new(lines.join("\n").as_bytes()).map_err(|error| error.to_string())
-}
-
 /// The `typ` of API keys. Source: API Microgateway.
 pub(crate) const API_KEY: &str = "JWT";
 
@@ -26,6 +19,8 @@ pub(crate) struct Keys {
     jwks: String,
     verifying: KeySet,
     algorithms: Vec<String>,
+    /// For texts that browsers hold, each derived from one of the keys: all instances have the same ones.
+    pub(crate) sealing: SealingKeys,
 }
 
 impl Keys {
@@ -33,10 +28,13 @@ impl Keys {
     pub(crate) fn read(pems: &[Vec<u8>]) -> Result<Self, String> {
         let mut jwks = Vec::new();
         let mut keys = Vec::new();
+        let mut derived = Vec::new();
         for (number, pem) in (1..).zip(pems) {
             let wrong = |error: &dyn std::fmt::Display| format!("signing key {number}: {error}");
             let key = SigningKey::from_pem(pem).map_err(|error| wrong(&error))?;
             jwks.push(key.public_jwk(None).map_err(|error| wrong(&error))?);
+            let secret = key.derived_secret(b"sign-in of users").map_err(|error| wrong(&error))?;
+            derived.push(secrets::hash(secret));
             keys.push(key);
         }
         let jwks = format!("{{\"keys\":[{}]}}", jwks.join(","));
@@ -46,7 +44,9 @@ impl Keys {
         algorithms.dedup();
         let signing = keys.into_iter().next().ok_or("there is no signing key")?;
         let kid = signing.thumbprint().map_err(|error| error.to_string())?;
-        Ok(Self { signing, kid, jwks, verifying, algorithms })
+        let sealing = SealingKeys::new(derived.join("\n").as_bytes());
+        let sealing = sealing.map_err(|error| error.to_string())?;
+        Ok(Self { signing, kid, jwks, verifying, algorithms, sealing })
     }
 
     /// The public keys as a JWK set.

@@ -65,7 +65,7 @@ pub use api_keys::ApiKeyOptions;
 pub use bearer::TrustedIssuer;
 pub use directory::DirectoryOptions;
 pub use outside::Mapping;
-pub use provider::{AskProvider, ProviderOptions, ProviderRequest};
+pub use provider::{AskError, AskProvider, ProviderOptions, ProviderRequest};
 pub use register::put_client;
 pub use store::{Database, StoreError};
 pub use users::{ADMIN, UserChange, UserError, change_user, list_users};
@@ -194,7 +194,6 @@ impl Started {
         let authorities = options.client_ca.as_ref().filter(|pems| !pems.is_empty());
         let authorities = authorities.map(|pems| ClientAuth::new(pems, false)).transpose();
         let authorities = authorities.map_err(|error| StartError::ClientCa(error.to_string()))?;
-        let sealing = keys::sealing(&keys).map_err(StartError::Keys)?;
         let keys = Keys::read(&keys).map_err(StartError::Keys)?;
         let directory = options.directory.map(Directory::new).transpose();
         let directory = directory.map_err(StartError::Directory)?;
@@ -218,7 +217,7 @@ impl Started {
         let address = listener.local_addr().map_err(not_bound)?;
         let clients = options.client_ca.map(|_| ClientAuth::any());
         let tls = wire::tls::server_config_for(certificates, false, clients.as_ref());
-        let mut manager = Manager::new(store, (keys, sealing), issuer, options.trusted);
+        let mut manager = Manager::new(store, keys, issuer, options.trusted);
         (manager.accepts_certificates, manager.authorities) = (clients.is_some(), authorities);
         (manager.directory, manager.api_keys) = (directory, options.api_keys);
         manager.providers = options.providers.into_iter().map(Provider::new).collect();

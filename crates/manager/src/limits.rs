@@ -40,6 +40,12 @@ pub const ASSERTION_S_MAX: u64 = 3_600;
 pub const TRUSTED_KEYS_S: u64 = 3_600;
 /// The same if none of them has signed a JWT, or if there are none, in seconds.
 pub const TRUSTED_KEYS_AGAIN_S: u64 = 30;
+/// Time for which these keys, and the metadata of a provider of users, are used if they cannot be read again, in seconds.
+/// Longer: 503 for whoever needs them.
+pub const STALE_S_MAX: u64 = 86_400;
+const _: () = assert!(TRUSTED_KEYS_S < STALE_S_MAX && PROVIDER_S < STALE_S_MAX);
+/// The value of `Retry-After` in responses with status 503, in seconds.
+pub const RETRY_AFTER_S: u64 = 5;
 /// Tolerance for clocks of clients that are ahead, in seconds.
 pub const SKEW_S: u64 = 60;
 /// Longest nonce of a request for an ID token, in bytes. Longer: the error `invalid_request`.

@@ -8,7 +8,6 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
-use jose::SealingKeys;
 use store::{Client, Store, User};
 use tokio::sync::watch;
 use wire::tls::ClientAuth;
@@ -43,7 +42,6 @@ pub(crate) enum Checked {
 pub(crate) struct Manager {
     pub(crate) store: Store,
     pub(crate) keys: Keys,
-    pub(crate) sealing: SealingKeys,
     /// The `iss` of tokens.
     pub(crate) issuer: String,
     pub(crate) trusted: Vec<Arc<Trusted>>,
@@ -67,14 +65,13 @@ pub(crate) struct Manager {
 impl Manager {
     pub(crate) fn new(
         store: Store,
-        (keys, sealing): (Keys, SealingKeys),
+        keys: Keys,
         issuer: String,
         trusted: Vec<TrustedIssuer>,
     ) -> Self {
         Self {
             store,
             keys,
-            sealing,
             issuer,
             trusted: trusted.into_iter().map(|one| Arc::new(Trusted::new(one))).collect(),
             accepts_certificates: false,

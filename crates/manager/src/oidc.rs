@@ -26,6 +26,7 @@ pub(crate) const OPENID: &str = "openid";
 pub(crate) struct SignIn<'a> {
     /// Of the client's request; may be empty.
     pub(crate) nonce: &'a str,
+    /// When, in seconds since the Unix epoch; 0: unknown.
     pub(crate) time_s: u64,
 }
 
@@ -46,9 +47,11 @@ pub(crate) fn id_token(
         "sid": family,
         "iat": now_s,
         "exp": now_s.saturating_add(limits::ACCESS_TOKEN_S),
-        "auth_time": sign_in.time_s,
         "at_hash": left_half(manager.keys.algorithm(), access_token),
     });
+    if sign_in.time_s > 0 {
+        claims["auth_time"] = json!(sign_in.time_s);
+    }
     if !sign_in.nonce.is_empty() {
         claims["nonce"] = json!(sign_in.nonce);
     }

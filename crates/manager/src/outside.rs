@@ -5,7 +5,7 @@
 //! again before tokens are renewed.
 
 use serde_json::{Map, Value};
-use store::User;
+use store::{NewUser, User};
 
 use crate::attempts::{Who, network};
 use crate::ldap::{Directory, DirectoryError};
@@ -129,18 +129,17 @@ impl Manager {
         // Again if another instance changes the row meanwhile.
         for _ in 0..3 {
             let Some(known) = self.store.user(name).await? else {
-                // Otherwise a user could take the names of others, before they sign in, by changing the own one.
-                if source != LDAP
-                    && let Some(known) = self.store.user_of_source(source, &user.source_id).await?
-                {
-                    tracing::warn!(name, source, known, "a user has another name already");
-                    return Ok(None);
+                match self.add(&user).await? {
+                    NewUser::Added => {
+                        tracing::info!(name, source, "first sign-in of a user");
+                        return Ok(Some(user));
+                    }
+                    NewUser::Known(known) => {
+                        tracing::warn!(name, source, known, "a user has another name already");
+                        return Ok(None);
+                    }
+                    NewUser::NameInUse => continue,
                 }
-                if self.store.add_user(&user).await? {
-                    tracing::info!(name, source, "first sign-in of a user");
-                    return Ok(Some(user));
-                }
-                continue;
             };
             if known.source != *source {
                 tracing::warn!(name, source, "there is another user of this name");
@@ -161,6 +160,16 @@ impl Manager {
             return Ok(Some(User { created_s: known.created_s, ..user }));
         }
         Err(Refusal::Unavailable)
+    }
+
+    /// At a provider, a user could take the names of others, before they sign in, by changing the own one. In a directory,
+    /// a user who is renamed may get the new name.
+    async fn add(&self, user: &User) -> Result<NewUser, Refusal> {
+        if user.source != LDAP {
+            return Ok(self.store.add_outside_user(user).await?);
+        }
+        let added = self.store.add_user(user).await?;
+        Ok(if added { NewUser::Added } else { NewUser::NameInUse })
     }
 
     /// The user who had `name` at `time_s`, if they still exist and can sign in.

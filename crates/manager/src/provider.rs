@@ -43,15 +43,28 @@ pub struct ProviderOptions {
     pub groups: String,
     pub mapping: Mapping,
     /// Sends a request, within the limits `PROVIDER_MS_MAX` and `PROVIDER_BYTES_MAX`. Returns the body of a response
-    /// with status 200; the error contains no part of the response. May block.
+    /// with status 200. May block.
     pub ask: AskProvider,
 }
 
-pub type AskProvider = Arc<dyn Fn(ProviderRequest) -> Result<Vec<u8>, String> + Send + Sync>;
+pub type AskProvider = Arc<dyn Fn(ProviderRequest) -> Result<Vec<u8>, AskError> + Send + Sync>;
+
+/// Why there is no response with status 200. No text contains a part of the response.
+#[derive(Debug, thiserror::Error)]
+pub enum AskError {
+    /// The provider does not respond, or not now.
+    #[error("{0}")]
+    Outage(String),
+    #[error("{0}")]
+    Refused(String),
+}
 
 /// A request to a provider: a GET, or a POST of `form`.
 pub struct ProviderRequest {
     pub url: String,
+    /// Whether `url` is at another server than the issuer, which the discovery document names: it gets no client
+    /// certificate.
+    pub is_elsewhere: bool,
     /// The value of `Authorization`.
     pub authorization: Option<String>,
     pub form: Option<String>,
@@ -67,8 +80,6 @@ pub(crate) struct Provider {
 /// The metadata of a provider.
 pub(crate) struct Discovered {
     pub(crate) endpoints: SignInEndpoints,
-    /// Whether its responses have `iss`. Source: RFC 9207 section 3.
-    pub(crate) sends_iss: bool,
     keys: KeySet,
 }
 
@@ -84,44 +95,45 @@ impl Provider {
         let what = format!("the metadata of the provider `{}`", self.options.name);
         let read = || async move {
             let path = ".well-known/openid-configuration";
-            let document = get(&ask, format!("{}/{path}", issuer.trim_end_matches('/'))).await?;
-            let keys = jose::jwks_uri(&document, &issuer)?;
-            if !keys.starts_with("https://") && !issuer.starts_with("http://") {
-                return Err("the `jwks_uri` is not an https URL".to_owned());
-            }
-            Discovered::new(&document, &issuer, &get(&ask, keys).await?)
+            let url = format!("{}/{path}", issuer.trim_end_matches('/'));
+            let document = asked(&ask, request(&issuer, &url)).await;
+            let document = document.map_err(|error| error.to_string())?;
+            let keys = asked(&ask, request(&issuer, &jose::jwks_uri(&document, &issuer)?)).await;
+            let keys = KeySet::from_jwks(&keys.map_err(|error| error.to_string())?);
+            Ok(Discovered {
+                endpoints: jose::sign_in_endpoints(&document, &issuer)?,
+                keys: keys.map_err(|error| error.to_string())?,
+            })
         };
         self.cached.get((now_s, age_s), &what, read).await
     }
 
-    /// The user who has signed in, by the `code` of the response to `attempt`.
+    /// The user who has signed in, by the `code` of the response to `attempt`; and when they did so, in seconds since the
+    /// Unix epoch, if the provider says it (else 0).
     pub(crate) async fn user(
         &self,
         manager: &Manager,
         (code, redirect_uri): (&str, &str),
         attempt: &SignInAttempt,
-    ) -> Result<Profile, Failure> {
+    ) -> Result<(Profile, u64), Failure> {
         let wait = Duration::from_millis(limits::PROVIDER_WAIT_MS_MAX);
         let turn = tokio::time::timeout(wait, self.turns.acquire()).await;
         let _turn = turn.map_err(|_| Refusal::Unavailable)?;
         let now_s = manager.now_s();
         let found = self.discovered(now_s, limits::PROVIDER_S).await;
-        let found = found.ok_or("its endpoints are unknown")?;
+        let found = found.ok_or_else(|| Failure::Outage("its endpoints are unknown".to_owned()))?;
         let issued = self.redeemed(&found, (code, redirect_uri), attempt).await?;
         let token = issued.id_token.ok_or("there is no ID token")?;
-        self.check(manager, &token, &attempt.nonce, &found).await?;
+        let auth_s = self.check(manager, &token, attempt, &found).await?;
         let mut told = vec![payload(&token)?];
         if let Some(url) = &found.endpoints.userinfo
             && self.options.wants_more_than(&told)
         {
-            let request = ProviderRequest {
-                url: url.clone(),
-                authorization: Some(format!("Bearer {}", issued.access_token)),
-                form: None,
-            };
+            let mut request = request(&self.options.issuer, url);
+            request.authorization = Some(format!("Bearer {}", issued.access_token));
             add(&mut told, &asked(&self.options.ask, request).await?)?;
         }
-        Ok(self.options.profile_of(&told)?)
+        Ok((self.options.profile_of(&told)?, auth_s.unwrap_or(0).min(now_s)))
     }
 
     /// The tokens for a code. Source: RFC 6749 sections 2.3.1 and 4.1.3.
@@ -130,34 +142,33 @@ impl Provider {
         found: &Discovered,
         (code, redirect_uri): (&str, &str),
         attempt: &SignInAttempt,
-    ) -> Result<jose::IssuedTokens, String> {
-        let ProviderOptions { client_id, client_secret, ask, .. } = &self.options;
+    ) -> Result<jose::IssuedTokens, Failure> {
+        let ProviderOptions { issuer, client_id, client_secret, ask, .. } = &self.options;
         let [id, secret] = [client_id, client_secret].map(|text| utf8_percent_encode(text, PLAIN));
         let basic = BASE64_STANDARD.encode(format!("{id}:{secret}"));
         let verifier = attempt.verifier.as_str();
         let fields = [("code", code), ("redirect_uri", redirect_uri), ("code_verifier", verifier)];
         let fields =
             fields.map(|(name, value)| format!("&{name}={}", utf8_percent_encode(value, PLAIN)));
-        let request = ProviderRequest {
-            url: found.endpoints.token.clone(),
-            authorization: Some(format!("Basic {basic}")),
-            form: Some(format!("grant_type=authorization_code{}", fields.concat())),
-        };
+        let mut request = request(issuer, &found.endpoints.token);
+        request.authorization = Some(format!("Basic {basic}"));
+        request.form = Some(format!("grant_type=authorization_code{}", fields.concat()));
         let response = asked(ask, request).await?;
-        jose::issued_tokens(&response).map_err(|error| error.to_string())
+        jose::issued_tokens(&response).map_err(|error| Failure::Failed(error.to_string()))
     }
 
-    /// Checks an ID token, if need be with newer keys.
+    /// Checks an ID token, if need be with newer keys. Returns when the user signed in, if it has that.
     async fn check(
         &self,
         manager: &Manager,
         token: &str,
-        nonce: &str,
+        attempt: &SignInAttempt,
         found: &Arc<Discovered>,
-    ) -> Result<(), String> {
+    ) -> Result<Option<u64>, String> {
         let now = manager.now();
         let ProviderOptions { issuer, client_id, .. } = &self.options;
-        let expected = ExpectedIdToken { issuer, client_id, nonce };
+        let SignInAttempt { nonce, since_s, .. } = attempt;
+        let expected = ExpectedIdToken { issuer, client_id, nonce, since_s: *since_s };
         let check = |found: &Discovered| {
             let keys = [(0, &found.keys, limits::SKEW_S)];
             jose::check_id_token(token.as_bytes(), expected, keys, now)
@@ -168,7 +179,7 @@ impl Provider {
             checked = newer.map_or(checked, |newer| check(&newer));
         }
         let problem = match checked {
-            Ok(()) => return Ok(()),
+            Ok(auth_s) => return Ok(auth_s),
             Err(IdTokenProblem::UnknownKey(_)) => "no key of the provider has its `kid`",
             Err(IdTokenProblem::Invalid(problem)) => problem,
         };
@@ -176,14 +187,16 @@ impl Provider {
     }
 }
 
-async fn get(ask: &AskProvider, url: String) -> Result<Vec<u8>, String> {
-    asked(ask, ProviderRequest { url, authorization: None, form: None }).await
+/// A GET of a URL that `issuer` or its discovery document names.
+fn request(issuer: &str, url: &str) -> ProviderRequest {
+    let is_elsewhere = !jose::same_origin(url, issuer);
+    ProviderRequest { url: url.to_owned(), is_elsewhere, authorization: None, form: None }
 }
 
-async fn asked(ask: &AskProvider, request: ProviderRequest) -> Result<Vec<u8>, String> {
+async fn asked(ask: &AskProvider, request: ProviderRequest) -> Result<Vec<u8>, AskError> {
     let ask = Arc::clone(ask);
     let asked = spawn_blocking(move || ask(request)).await;
-    asked.unwrap_or_else(|_| Err("the request failed".to_owned()))
+    asked.unwrap_or_else(|_| Err(AskError::Outage("the request failed".to_owned())))
 }
 
 /// The claims of an ID token that was checked.
@@ -202,17 +215,6 @@ fn add(told: &mut Vec<Map<String, Value>>, userinfo: &[u8]) -> Result<(), String
     }
     told.push(more);
     Ok(())
-}
-
-impl Discovered {
-    fn new(document: &[u8], issuer: &str, keys: &[u8]) -> Result<Self, String> {
-        let object: Value = serde_json::from_slice(document).map_err(|error| error.to_string())?;
-        Ok(Self {
-            endpoints: jose::sign_in_endpoints(document, issuer)?,
-            sends_iss: object["authorization_response_iss_parameter_supported"] == true,
-            keys: KeySet::from_jwks(keys).map_err(|error| error.to_string())?,
-        })
-    }
 }
 
 impl ProviderOptions {
@@ -294,7 +296,7 @@ mod tests {
                 claims: vec![("email".to_owned(), "email".to_owned())],
                 roles: vec![("reader".to_owned(), vec![group.to_owned()])],
             },
-            ask: Arc::new(|_| Err("not asked".to_owned())),
+            ask: Arc::new(|_| Err(AskError::Refused("not asked".to_owned()))),
         };
         let found = match options.profile_of(&[token.as_object().unwrap().clone()]) {
             Ok(Profile { name, id, roles, claims, .. }) => {

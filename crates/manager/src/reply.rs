@@ -10,6 +10,8 @@ use http_body_util::Full;
 use serde_json::Value;
 use store::StoreError;
 
+use crate::limits;
+
 pub(crate) type Reply = Response<Full<Bytes>>;
 
 /// Why a request is rejected. The names are those of RFC 6749 section 5.2 and RFC 7591 section 3.2.2.
@@ -197,6 +199,9 @@ pub(crate) fn empty(status: StatusCode) -> Reply {
 fn bytes(status: StatusCode, body: String) -> Reply {
     let mut reply = Response::new(Full::new(Bytes::from(body)));
     *reply.status_mut() = status;
+    if status == StatusCode::SERVICE_UNAVAILABLE {
+        set(&mut reply, RETRY_AFTER, &limits::RETRY_AFTER_S.to_string());
+    }
     set(&mut reply, CONTENT_TYPE, "application/json");
     set(&mut reply, HeaderName::from_static("x-content-type-options"), "nosniff");
     reply

@@ -18,22 +18,24 @@ const SIGNED_IN: &str = "signed_in";
 /// A user who has signed in at a provider, and the proof of it, which the page sends back.
 pub(crate) type SignedIn<'a> = Option<(&'a str, &'a str)>;
 
-/// The user who fills in the form of the page for `target`; or status and message of the page that they get again.
+pub(crate) const SIGN_IN_AGAIN: (StatusCode, &str) =
+    (StatusCode::FORBIDDEN, "Your sign-in is no longer valid. Sign in again.");
+
+/// The user who fills in the form of the page for `target`, and when they signed in (0: unknown); or status and message of
+/// the page that they get again.
 pub(crate) async fn signed_in(
     manager: &Manager,
     form: &Form,
     target: &str,
     peer: &Peer,
-) -> Result<Result<User, (StatusCode, &'static str)>, Refusal> {
+) -> Result<Result<(User, u64), (StatusCode, &'static str)>, Refusal> {
     if let Some(proof) = form.get(SIGNED_IN) {
-        let message = "Your sign-in was too long ago. Sign in again.";
-        let user = federation::proven(manager, proof, target).await?;
-        return Ok(user.ok_or((StatusCode::FORBIDDEN, message)));
+        return Ok(federation::proven(manager, proof, target).await?.ok_or(SIGN_IN_AGAIN));
     }
     let user = form.get("username").unwrap_or_default();
     let password = form.get("password").unwrap_or_default();
     match manager.signed_in(user, password, peer).await {
-        Ok(Some(user)) => Ok(Ok(user)),
+        Ok(Some(user)) => Ok(Ok((user, manager.now_s()))),
         Ok(None) => Ok(Err((StatusCode::FORBIDDEN, "Unknown user or wrong password."))),
         Err(Refusal::Directory) => {
             let message = "The directory of users does not respond. Try again later.";

@@ -4,7 +4,7 @@ use std::ops::Deref;
 
 use http::{HeaderMap, StatusCode};
 use serde_json::{Map, Value, json};
-use store::{Client, Rotation, Token, TokenKind, TokenType};
+use store::{Client, Rotation, Token, TokenKind, TokenType, User};
 
 use crate::dpop::{DPOP, Subject};
 use crate::form::Form;
@@ -132,7 +132,7 @@ async fn client_credentials(
     form: &Form,
 ) -> Result<Value, Refusal> {
     let scope = granted(form.get("scope"), &client.scopes, None);
-    stored(manager, issue(manager, &Grant::new(client, None, scope))?).await
+    stored(manager, issue(manager, &Grant::new(client, None, scope))?, None).await
 }
 
 async fn password(
@@ -150,7 +150,7 @@ async fn password(
     grant.claims = outside::claims(&user);
     grant.with_refresh = has(&client.grants, "refresh_token");
     grant.sign_in = Some(SignIn { nonce: "", time_s: manager.now_s() });
-    stored(manager, issue(manager, &grant)?).await
+    stored(manager, issue(manager, &grant)?, Some(&user)).await
 }
 
 /// Exchanges an authorisation code. One that was exchanged before revokes its tokens, but only if the request is right
@@ -169,13 +169,12 @@ async fn code(manager: &Manager, client: &Requester, form: &Form) -> Result<Valu
     }
     let time_s = code.expires_s.saturating_sub(limits::CODE_S);
     let valid = code.expires_s > manager.now_s();
-    // A removal of the user revokes codes, but not one that is being stored.
     let user = manager.user_since(&code.subject, time_s).await?.filter(|_| valid);
     let mut grant = Grant::new(client, Some(&code.subject), code.scope.clone());
     grant.claims = user.as_ref().map(outside::claims).unwrap_or_default();
     grant.family = Some(&code.family);
     grant.with_refresh = has(&client.grants, "refresh_token");
-    grant.sign_in = Some(SignIn { nonce: &code.nonce, time_s });
+    grant.sign_in = Some(SignIn { nonce: &code.nonce, time_s: code.auth_s });
     // An expired one is spent too, since it may have been exchanged before.
     let issued = if user.is_some() { Some(issue(manager, &grant)?) } else { None };
     let rows = issued.as_ref().map_or(&[][..], |issued| &issued.rows);
@@ -232,9 +231,15 @@ async fn refresh(manager: &Manager, client: &Requester, form: &Form) -> Result<V
     }
 }
 
-pub(crate) async fn stored(manager: &Manager, issued: Issued) -> Result<Value, Refusal> {
-    if !issued.rows.is_empty() {
-        manager.store.add_tokens(&issued.rows).await?;
+/// Stores what was issued. `user`: whose it is, as they were when they proved it.
+pub(crate) async fn stored(
+    manager: &Manager,
+    issued: Issued,
+    user: Option<&User>,
+) -> Result<Value, Refusal> {
+    const CHANGED: Refusal = Refusal::InvalidGrant("the user has just changed");
+    if !issued.rows.is_empty() && !manager.store.add_tokens(&issued.rows, user).await? {
+        return Err(CHANGED);
     }
     Ok(issued.body)
 }

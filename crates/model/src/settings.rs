@@ -554,6 +554,9 @@ pub struct Login {
     pub after_logout: String,
     /// `session_s`: how long a session lasts, in seconds.
     pub session_s: u64,
+    /// `max_age_s`: how long ago the user may have signed in at the provider when a session begins, in seconds; `None`:
+    /// however long.
+    pub max_age_s: Option<u64>,
     /// `key`: the secret that cookies are sealed with, and earlier ones, one a line. Empty: the one in the data folder.
     pub key: Vec<u8>,
 }

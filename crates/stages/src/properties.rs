@@ -39,7 +39,7 @@ fn sessions(value: &[u8], query: &[u8]) {
     if let Some(sealed) = cookies.attempt(value, |_| Some(query)) {
         assert!(SignInAttempt::open(&KEYS, "a", (sealed, value), now).is_none());
     }
-    let target = begin(value, Some(query), &SystemEntropy, now).target;
+    let target = begin((value, Some(query)), None, &SystemEntropy, now).target;
     assert!(target.starts_with('/') && !target.starts_with("//") && !target.contains(['\r', '\n']));
     assert!(!is_same_origin(Some(value), None, (b"https", b"a")) || value.is_ascii());
 }

@@ -229,10 +229,15 @@ impl Session {
     }
 }
 
-/// A browser on its way to the provider, from which it returns to this path and query.
+/// A browser on its way to the provider, from which it returns to this path and query. `max_age_s`: as in [`Login`].
 #[must_use]
-pub fn begin(path: &[u8], query: Option<&[u8]>, entropy: &dyn Entropy, now: Now) -> SignInAttempt {
-    SignInAttempt::begin(target(path, query), entropy, now, SIGN_IN_S_MAX)
+pub fn begin(
+    (path, query): (&[u8], Option<&[u8]>),
+    max_age_s: Option<u64>,
+    entropy: &dyn Entropy,
+    now: Now,
+) -> SignInAttempt {
+    SignInAttempt::begin(target(path, query), max_age_s, entropy, now, SIGN_IN_S_MAX)
 }
 
 /// Where the browser returns to: on the same origin, whatever it asked for.
@@ -287,7 +292,7 @@ pub fn is_same_origin(
 pub fn check_id_token(
     token: &[u8],
     login: &Login,
-    nonce: &str,
+    attempt: &SignInAttempt,
     issuers: &[Arc<Issuer>],
     now: Now,
 ) -> Result<(), IdTokenProblem> {
@@ -297,7 +302,9 @@ pub fn check_id_token(
         .enumerate()
         .filter(|(_, one)| one.iss == *issuer && !one.api_keys && !one.internal_keys);
     let sets = own.map(|(number, one)| (number, &one.keys, one.leeway_s.min(LEEWAY_S_MAX)));
-    jose::check_id_token(token, ExpectedIdToken { issuer, client_id, nonce }, sets, now)
+    let SignInAttempt { nonce, since_s, .. } = attempt;
+    let expected = ExpectedIdToken { issuer, client_id, nonce, since_s: *since_s };
+    jose::check_id_token(token, expected, sets, now).map(drop)
 }
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 
 use sqlx::Row;
 
-use crate::database::{seconds, stored};
-use crate::{Rotation, Store, StoreError, Token};
+use crate::database::{retried, seconds, stored};
+use crate::{Rotation, Store, StoreError, Token, User};
 
 /// A code that was issued to a client for a user.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,24 +22,35 @@ pub struct Code {
     pub expires_s: u64,
     /// The nonce for the ID token, or empty.
     pub nonce: String,
+    /// When the user signed in, in seconds since the Unix epoch; 0: unknown.
+    pub auth_s: u64,
 }
 
 impl Store {
-    /// Adds `code`.
+    /// Adds `code`, for `user`. False: they changed since they were read.
     ///
     /// # Errors
-    /// The database's.
-    pub async fn add_code(&self, code: &Code) -> Result<(), StoreError> {
-        let query = sqlx::query(self.sql(
-            "INSERT INTO codes (hash, family, client, subject, scope, redirect, challenge, \
-             expires_s, nonce, spent) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0)",
-        ));
-        let query = query.bind(code.hash.as_str()).bind(code.family.as_str());
-        let query = query.bind(code.client.as_str()).bind(code.subject.as_str());
-        let query = query.bind(code.scope.as_str()).bind(code.redirect.as_str());
-        let query = query.bind(code.challenge.as_str()).bind(stored(code.expires_s));
-        query.bind(code.nonce.as_str()).execute(&self.pool).await?;
-        Ok(())
+    /// The database's; nothing is changed then.
+    pub async fn add_code(&self, code: &Code, user: &User) -> Result<bool, StoreError> {
+        retried(|| async move {
+            let mut transaction = self.pool.begin().await?;
+            if !self.lock_user(&mut transaction, user).await? {
+                return Ok(false);
+            }
+            let query = sqlx::query(self.sql(
+                "INSERT INTO codes (hash, family, client, subject, scope, redirect, challenge, \
+                 expires_s, nonce, auth_s, spent) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)",
+            ));
+            let query = query.bind(code.hash.as_str()).bind(code.family.as_str());
+            let query = query.bind(code.client.as_str()).bind(code.subject.as_str());
+            let query = query.bind(code.scope.as_str()).bind(code.redirect.as_str());
+            let query = query.bind(code.challenge.as_str()).bind(stored(code.expires_s));
+            let query = query.bind(code.nonce.as_str()).bind(stored(code.auth_s));
+            query.execute(&mut *transaction).await?;
+            transaction.commit().await?;
+            Ok(true)
+        })
+        .await
     }
 
     /// The code with this hash, if it was issued to `client`; also one that was exchanged.
@@ -48,7 +59,7 @@ impl Store {
     /// The database's.
     pub async fn code(&self, hash: &str, client: &str) -> Result<Option<Code>, StoreError> {
         let select = self.sql(
-            "SELECT family, subject, scope, redirect, challenge, expires_s, nonce \
+            "SELECT family, subject, scope, redirect, challenge, expires_s, nonce, auth_s \
              FROM codes WHERE hash = ? AND client = ?",
         );
         let query = sqlx::query(select).bind(hash).bind(client);
@@ -64,6 +75,7 @@ impl Store {
                 challenge: row.try_get(4)?,
                 expires_s: seconds(row.try_get(5)?),
                 nonce: row.try_get(6)?,
+                auth_s: seconds(row.try_get(7)?),
             })
         })
         .transpose()

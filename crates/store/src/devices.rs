@@ -4,7 +4,7 @@ use sqlx::Row;
 use sqlx::any::AnyRow;
 
 use crate::database::{retried, seconds, stored};
-use crate::{Store, StoreError, Token};
+use crate::{Store, StoreError, Token, User};
 
 /// What the user decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,10 +30,12 @@ pub struct Device {
     /// The user who allowed it, or empty, and the time.
     pub subject: String,
     pub decided_s: u64,
+    /// When they signed in, in seconds since the Unix epoch; 0: unknown.
+    pub auth_s: u64,
 }
 
 const COLUMNS: &str =
-    "hash, user_code, family, client, scope, expires_s, decision, subject, decided_s";
+    "hash, user_code, family, client, scope, expires_s, decision, subject, decided_s, auth_s";
 
 impl Store {
     /// Adds `device`, which is pending. False: its user code is in use.
@@ -42,7 +44,7 @@ impl Store {
     /// The database's.
     pub async fn add_device(&self, device: &Device) -> Result<bool, StoreError> {
         let insert = self.sql(&format!(
-            "INSERT INTO devices ({COLUMNS}, polled_s) VALUES (?, ?, ?, ?, ?, ?, 0, '', 0, 0){}",
+            "INSERT INTO devices ({COLUMNS}, polled_s) VALUES (?, ?, ?, ?, ?, ?, 0, '', 0, 0, 0){}",
             self.dialect.or_nothing("user_code")
         ));
         let query = sqlx::query(insert).bind(device.hash.as_str()).bind(device.user_code.as_str());
@@ -67,24 +69,39 @@ impl Store {
         query.fetch_optional(&self.pool).await?.as_ref().map(device).transpose()
     }
 
-    /// Records that the user `subject` allows the device with this code, or that it is denied. False: it no longer waits.
+    /// Records that a user, who signed in at a time, allows the device with this code, or that it is denied. False: it no
+    /// longer waits, or the user changed since they were read.
     ///
     /// # Errors
     /// The database's.
     pub async fn decide_device(
         &self,
         user_code: &str,
-        subject: Option<&str>,
+        allowed: Option<(&User, u64)>,
         now_s: u64,
     ) -> Result<bool, StoreError> {
-        let update = self.sql(
-            "UPDATE devices SET decision = ?, subject = ?, decided_s = ? \
-             WHERE user_code = ? AND decision = 0 AND expires_s > ?",
-        );
-        let decision = if subject.is_some() { 1_i64 } else { 2 };
-        let query = sqlx::query(update).bind(decision).bind(subject.unwrap_or_default());
-        let query = query.bind(stored(now_s)).bind(user_code).bind(stored(now_s));
-        Ok(query.execute(&self.pool).await?.rows_affected() == 1)
+        retried(|| async move {
+            let mut transaction = self.pool.begin().await?;
+            let (decision, subject, auth_s) = match allowed {
+                Some((user, auth_s)) => {
+                    if !self.lock_user(&mut transaction, user).await? {
+                        return Ok(false);
+                    }
+                    (1_i64, user.name.as_str(), auth_s)
+                }
+                None => (2, "", 0),
+            };
+            let update = self.sql(
+                "UPDATE devices SET decision = ?, subject = ?, decided_s = ?, auth_s = ? \
+                 WHERE user_code = ? AND decision = 0 AND expires_s > ?",
+            );
+            let query = sqlx::query(update).bind(decision).bind(subject).bind(stored(now_s));
+            let query = query.bind(stored(auth_s)).bind(user_code).bind(stored(now_s));
+            let decided = query.execute(&mut *transaction).await?.rows_affected() == 1;
+            transaction.commit().await?;
+            Ok(decided)
+        })
+        .await
     }
 
     /// The device with the code of this hash, if it was issued to `client`, and whether its last poll was at least
@@ -150,5 +167,6 @@ fn device(row: &AnyRow) -> Result<Device, StoreError> {
         },
         subject: row.try_get(7)?,
         decided_s: seconds(row.try_get(8)?),
+        auth_s: seconds(row.try_get(9)?),
     })
 }

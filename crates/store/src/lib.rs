@@ -29,7 +29,7 @@ pub use database::{Database, Store};
 pub use devices::{Decision, Device};
 pub use revocations::Revocation;
 pub use tokens::{NewKey, Rotation, Token, TokenKind};
-pub use users::User;
+pub use users::{NewUser, User};
 
 use std::path::PathBuf;
 

@@ -77,6 +77,12 @@ pub(crate) const MIGRATIONS: &[&[&str]] = &[
         "ALTER TABLE users ADD COLUMN source_id VARCHAR(255) NOT NULL DEFAULT ''",
         "ALTER TABLE users ADD COLUMN claims VARCHAR(4000) NOT NULL DEFAULT ''",
     ],
+    // When the user of a code signed in. Users from elsewhere are searched by what their source calls them.
+    &[
+        "ALTER TABLE codes ADD COLUMN auth_s BIGINT NOT NULL DEFAULT 0",
+        "ALTER TABLE devices ADD COLUMN auth_s BIGINT NOT NULL DEFAULT 0",
+        "CREATE INDEX users_source ON users (source, source_id)",
+    ],
 ];
 
 const VERSION_1: &[&str] = &[

@@ -71,14 +71,28 @@ const INSERT: &str = "INSERT INTO tokens (hash, kind, family, client, subject, s
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)";
 
 impl Store {
-    /// Adds `tokens`: all or none.
+    /// Adds `tokens`: all or none. False: the `user` whose they are, if it is one of the store, changed since they were
+    /// read.
     ///
     /// # Errors
-    /// The database's.
-    pub async fn add_tokens(&self, tokens: &[Token]) -> Result<(), StoreError> {
-        let mut transaction = self.pool.begin().await?;
-        self.insert(&mut transaction, tokens).await?;
-        Ok(transaction.commit().await?)
+    /// The database's; nothing is changed then.
+    pub async fn add_tokens(
+        &self,
+        tokens: &[Token],
+        user: Option<&User>,
+    ) -> Result<bool, StoreError> {
+        retried(|| async move {
+            let mut transaction = self.pool.begin().await?;
+            if let Some(user) = user
+                && !self.lock_user(&mut transaction, user).await?
+            {
+                return Ok(false);
+            }
+            self.insert(&mut transaction, tokens).await?;
+            transaction.commit().await?;
+            Ok(true)
+        })
+        .await
     }
 
     /// Adds `key`, an API key of `user`, unless they changed since they were read, or already have `most` keys that are
@@ -89,13 +103,7 @@ impl Store {
     pub async fn add_key(&self, key: &Token, user: &User, most: u64) -> Result<NewKey, StoreError> {
         retried(|| async move {
             let mut transaction = self.pool.begin().await?;
-            // Locks the row of the user: a removal, a new password and other keys wait for the end.
-            let lock = self.sql(
-                "UPDATE users SET password = password WHERE name = ? AND password = ? AND created_s = ?",
-            );
-            let lock = sqlx::query(lock).bind(user.name.as_str()).bind(user.password.as_str());
-            let lock = lock.bind(stored(user.created_s));
-            if lock.execute(&mut *transaction).await?.rows_affected() != 1 {
+            if !self.lock_user(&mut transaction, user).await? {
                 return Ok(NewKey::OtherUser);
             }
             let count = self.sql("SELECT COUNT(*) FROM tokens WHERE client = ? AND expires_s > ?");

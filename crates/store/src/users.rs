@@ -1,7 +1,7 @@
 //! Users of the control plane: its own, and those from elsewhere who have signed in.
 
 use sqlx::any::AnyRow;
-use sqlx::{AnyConnection, Row};
+use sqlx::{Any, AnyConnection, Executor, Row};
 
 use crate::database::{retried, seconds, stored};
 use crate::{Store, StoreError};
@@ -28,6 +28,16 @@ impl std::fmt::Debug for User {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("User").field("name", &self.name).finish_non_exhaustive()
     }
+}
+
+/// The outcome of adding a user from elsewhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NewUser {
+    Added,
+    /// There is a user of that name, who is unchanged.
+    NameInUse,
+    /// The user is known by this other name.
+    Known(String),
 }
 
 const COLUMNS: &str = "name, password, admin, created_s, source, source_id, claims";
@@ -66,20 +76,28 @@ impl Store {
         Ok(row.map(|row| row.try_get(0)).transpose()?)
     }
 
-    /// The name of the user who is `source_id` at `source`, if there is one.
+    /// Adds `user`, who is new at their source too: with one name, whatever other instances add at the same time.
     ///
     /// # Errors
-    /// The database's.
-    pub async fn user_of_source(
-        &self,
-        source: &str,
-        source_id: &str,
-    ) -> Result<Option<String>, StoreError> {
-        let select = self
-            .sql("SELECT name FROM users WHERE source = ? AND source_id = ? ORDER BY name LIMIT 1");
-        let query = sqlx::query(select).bind(source).bind(source_id);
-        let row = query.fetch_optional(&self.pool).await?;
-        Ok(row.map(|row| row.try_get(0)).transpose()?)
+    /// The database's; nothing is changed then.
+    pub async fn add_outside_user(&self, user: &User) -> Result<NewUser, StoreError> {
+        retried(|| async move {
+            let mut transaction = self.pool.begin().await?;
+            // Locks the only row: others wait for the end.
+            sqlx::query("UPDATE revisions SET last = last").execute(&mut *transaction).await?;
+            let select = self.sql(
+                "SELECT name FROM users WHERE source = ? AND source_id = ? ORDER BY name LIMIT 1",
+            );
+            let query = sqlx::query(select).bind(user.source.as_str());
+            let known = query.bind(user.source_id.as_str()).fetch_optional(&mut *transaction);
+            if let Some(row) = known.await? {
+                return Ok(NewUser::Known(row.try_get(0)?));
+            }
+            let added = self.insert_user(user, &mut *transaction).await?;
+            transaction.commit().await?;
+            Ok(if added { NewUser::Added } else { NewUser::NameInUse })
+        })
+        .await
     }
 
     /// Adds `user`. False: there is one of that name, which is unchanged.
@@ -87,6 +105,14 @@ impl Store {
     /// # Errors
     /// The database's.
     pub async fn add_user(&self, user: &User) -> Result<bool, StoreError> {
+        self.insert_user(user, &self.pool).await
+    }
+
+    async fn insert_user<'e>(
+        &self,
+        user: &'e User,
+        executor: impl Executor<'e, Database = Any>,
+    ) -> Result<bool, StoreError> {
         let insert = self.sql(&format!(
             "INSERT INTO users ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?){}",
             self.dialect.or_nothing("name")
@@ -94,7 +120,22 @@ impl Store {
         let insert = sqlx::query(insert).bind(user.name.as_str()).bind(user.password.as_str());
         let insert = insert.bind(i64::from(user.admin)).bind(stored(user.created_s));
         let insert = insert.bind(user.source.as_str()).bind(user.source_id.as_str());
-        self.insert_new(insert.bind(user.claims.as_str()), &self.pool).await
+        self.insert_new(insert.bind(user.claims.as_str()), executor).await
+    }
+
+    /// Locks the row of `user` until the end of the transaction: a removal, a new password, and whoever else locks it wait.
+    /// False: they changed since they were read.
+    pub(crate) async fn lock_user(
+        &self,
+        connection: &mut AnyConnection,
+        user: &User,
+    ) -> Result<bool, StoreError> {
+        let lock = self.sql(
+            "UPDATE users SET password = password WHERE name = ? AND password = ? AND created_s = ?",
+        );
+        let lock = sqlx::query(lock).bind(user.name.as_str()).bind(user.password.as_str());
+        let lock = lock.bind(stored(user.created_s)).execute(connection).await?;
+        Ok(lock.rows_affected() == 1)
     }
 
     /// Replaces what the source of `user` says about them. Without effect if they come from another one.
@@ -173,4 +214,134 @@ fn user(row: &AnyRow) -> Result<User, StoreError> {
         source_id: row.try_get(5)?,
         claims: row.try_get(6)?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Code, Database, Decision, Device, Token, TokenKind};
+
+    const NAME: &str = "ann";
+
+    async fn store(folder: &tempfile::TempDir) -> Store {
+        let database = Database::Sqlite(folder.path().join("store.db"));
+        Store::open(&database).await.expect("a store")
+    }
+
+    fn text() -> String {
+        "text".to_owned()
+    }
+
+    fn code() -> Code {
+        Code {
+            hash: text(),
+            family: text(),
+            client: text(),
+            subject: NAME.to_owned(),
+            scope: text(),
+            redirect: text(),
+            challenge: text(),
+            expires_s: 100,
+            nonce: String::new(),
+            auth_s: 7,
+        }
+    }
+
+    fn device() -> Device {
+        Device {
+            hash: text(),
+            user_code: text(),
+            family: text(),
+            client: text(),
+            scope: text(),
+            expires_s: 100,
+            decision: Decision::Pending,
+            subject: String::new(),
+            decided_s: 0,
+            auth_s: 0,
+        }
+    }
+
+    fn token() -> Token {
+        Token {
+            hash: text(),
+            kind: TokenKind::Access,
+            family: text(),
+            client: text(),
+            subject: NAME.to_owned(),
+            scope: text(),
+            issued_s: 1,
+            expires_s: 100,
+            spent: false,
+        }
+    }
+
+    #[tokio::test]
+    async fn what_a_user_decided_is_stored_for_the_user_who_was_read() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = store(&folder).await;
+        let ann = User {
+            name: NAME.to_owned(),
+            password: "hash".to_owned(),
+            created_s: 1,
+            ..User::default()
+        };
+        assert!(store.add_user(&ann).await.expect("added"));
+        assert!(store.add_device(&device()).await.expect("added"));
+        for (user, change) in [
+            (User { password: "another".to_owned(), ..ann.clone() }, "another password"),
+            (User { created_s: 2, ..ann.clone() }, "another one with the name"),
+            (User { name: "ben".to_owned(), ..ann.clone() }, "no user"),
+        ] {
+            assert!(!store.add_code(&code(), &user).await.expect("a result"), "{change}");
+            assert!(store.code("text", "text").await.expect("a result").is_none(), "{change}");
+            let decided = store.decide_device("text", Some((&user, 7)), 10).await;
+            assert!(!decided.expect("a result"), "{change}");
+            assert!(store.waiting_device("text", 10).await.expect("a result").is_some());
+            assert!(!store.add_tokens(&[token()], Some(&user)).await.expect("a result"));
+            assert!(store.token("text").await.expect("a result").is_none(), "{change}");
+        }
+        assert!(store.add_code(&code(), &ann).await.expect("added"));
+        assert_eq!(store.code("text", "text").await.expect("a result"), Some(code()));
+        assert!(store.decide_device("text", Some((&ann, 7)), 10).await.expect("decided"));
+        let polled = store.poll_device("text", "text", 10, 0).await.expect("a result");
+        let (found, _) = polled.expect("a device");
+        assert_eq!((found.decision, found.auth_s, &*found.subject), (Decision::Allowed, 7, NAME));
+        assert!(store.add_tokens(&[token()], Some(&ann)).await.expect("added"));
+        // And it ends with a change.
+        assert!(store.set_password(NAME, "new").await.expect("changed"));
+        assert!(store.code("text", "text").await.expect("a result").is_none());
+        assert!(store.poll_device("text", "text", 10, 0).await.expect("a result").is_none());
+        assert!(store.token("text").await.expect("a result").is_none());
+    }
+
+    #[tokio::test]
+    async fn of_several_first_sign_ins_of_one_user_under_different_names_one_counts() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = store(&folder).await;
+        let user = |name: &str, source_id: &str| User {
+            name: name.to_owned(),
+            source: "corp".to_owned(),
+            source_id: source_id.to_owned(),
+            ..User::default()
+        };
+        for round in 0..8 {
+            let id = round.to_string();
+            let [a, b, c] = ["a", "b", "c"].map(|name| user(&format!("{name}{id}"), &id));
+            let added = tokio::join!(
+                store.add_outside_user(&a),
+                store.add_outside_user(&b),
+                store.add_outside_user(&c)
+            );
+            let added = [added.0, added.1, added.2].map(|added| added.expect("a result"));
+            let first =
+                [&a, &b, &c].into_iter().zip(&added).find(|(_, new)| **new == NewUser::Added);
+            let (first, _) = first.expect("one is added");
+            let others = added.iter().filter(|new| **new == NewUser::Known(first.name.clone()));
+            assert_eq!(others.count(), 2, "{added:?}");
+            let other = user(&first.name, "another");
+            let taken = store.add_outside_user(&other).await.expect("a result");
+            assert_eq!(taken, NewUser::NameInUse);
+        }
+    }
 }

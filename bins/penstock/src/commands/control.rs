@@ -11,8 +11,8 @@ use gateway::{Bounds, Content};
 use jose::SigningKey;
 use manager::limits::{PROVIDER_BYTES_MAX, PROVIDER_MS_MAX};
 use manager::{
-    ADMIN, ApiKeyOptions, AskProvider, Control, Database, DirectoryOptions, Mapping, Options,
-    ProviderOptions, ProviderRequest, TrustedIssuer, UserChange,
+    ADMIN, ApiKeyOptions, AskError, AskProvider, Control, Database, DirectoryOptions, Mapping,
+    Options, ProviderOptions, ProviderRequest, TrustedIssuer, UserChange,
 };
 use model::{
     ApiKeySettings, ControlSettings, KeySource, LdapSettings, Settings, StoreSettings, UpstreamTls,
@@ -291,9 +291,13 @@ fn api_keys(ApiKeySettings { validity_s, apis }: ApiKeySettings) -> ApiKeyOption
 
 /// Providers of users, whose servers are verified with the same trust store.
 fn providers(settings: &[UserProvider], trust: &UpstreamTls) -> Vec<ProviderOptions> {
-    let send = send_with(trust.clone());
+    let mut elsewhere = trust.clone();
+    elsewhere.endpoints.iter_mut().for_each(|endpoint| endpoint.identity = None);
+    // Each with connections of its own.
+    let (send, send_elsewhere) = (send_with(trust.clone()), send_with(elsewhere));
     let bounds = Bounds { bytes_max: PROVIDER_BYTES_MAX, total_ms: PROVIDER_MS_MAX };
-    let ask: AskProvider = Arc::new(move |ProviderRequest { url, authorization, form }| {
+    let ask: AskProvider = Arc::new(move |request| {
+        let ProviderRequest { url, is_elsewhere, authorization, form } = request;
         let form_type = form.as_ref().map(|_| "application/x-www-form-urlencoded".to_owned());
         let fields = [
             ("Accept", Some("application/json".to_owned())),
@@ -302,7 +306,15 @@ fn providers(settings: &[UserProvider], trust: &UpstreamTls) -> Vec<ProviderOpti
         ];
         let fields = fields.into_iter().filter_map(|(name, value)| Some((name, value?)));
         let content = Content { fields: fields.collect(), body: form.map(String::into_bytes) };
-        send(&url, content, bounds)
+        let sent = if is_elsewhere {
+            send_elsewhere(&url, content, bounds)
+        } else {
+            send(&url, content, bounds)
+        };
+        sent.map_err(AskError::Outage)?.map_err(|error| {
+            let kind = if error.is_outage() { AskError::Outage } else { AskError::Refused };
+            kind(error.to_string())
+        })
     });
     let options = settings.iter().cloned().map(|provider| ProviderOptions {
         name: provider.name,

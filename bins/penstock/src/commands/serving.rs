@@ -8,7 +8,9 @@ use std::thread;
 use base::limits::{JWKS_BYTES_MAX, JWKS_FETCH_MS_MAX};
 use base::{SystemClock, SystemEntropy};
 use follow::{AskFeed, AskVault, Change, Fetch, Follower, Handle, Options, Status};
-use gateway::{Addresses, AdminPages, Bounds, Content, Gateway, Parts, StartError, Upstreams};
+use gateway::{
+    Addresses, AdminPages, Bounds, Content, FetchError, Gateway, Parts, StartError, Upstreams,
+};
 use model::{ClientCertificates, Diagnostic, Settings, UpstreamTls};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::sync::oneshot;
@@ -195,18 +197,27 @@ pub(crate) fn fetch_alone() -> Fetch {
 pub(crate) fn fetch_with(trust: UpstreamTls) -> Fetch {
     let send = send_with(trust);
     let bounds = Bounds { bytes_max: JWKS_BYTES_MAX, total_ms: JWKS_FETCH_MS_MAX };
-    Arc::new(move |url| send(url, Content::default(), bounds))
+    Arc::new(move |url| send(url, Content::default(), bounds)?.map_err(|error| error.to_string()))
 }
 
-/// Sends requests for what serves no APIs. Returns the body of a response with status 200.
+/// Sends requests for what serves no APIs. Returns the body of a response with status 200; the outer error: nothing can
+/// be sent.
 pub(crate) fn send_with(
     trust: UpstreamTls,
-) -> impl Fn(&str, Content, Bounds) -> Result<Vec<u8>, String> {
-    let upstreams = OnceLock::new();
+) -> impl Fn(&str, Content, Bounds) -> Result<Result<Vec<u8>, FetchError>, String> {
+    let (upstreams, tls) = (OnceLock::new(), OnceLock::new());
     move |url, content, bounds| {
         let start = || Upstreams::alone().map_err(|error| error.to_string());
         let upstreams: Arc<Upstreams> = upstreams.get_or_init(start).clone()?;
-        upstreams.fetch_ok(url, content, &client_tls(&trust)?, bounds)
+        let tls = match tls.get() {
+            Some(tls) => tls,
+            // Again at the next request if a file cannot be read.
+            None => {
+                let read = client_tls(&trust)?;
+                tls.get_or_init(|| read)
+            }
+        };
+        Ok(upstreams.fetch_ok(url, content, tls, bounds))
     }
 }
 

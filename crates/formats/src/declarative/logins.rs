@@ -47,6 +47,7 @@ fn login(
     let after_logout = after_logout(table, report);
     let range = 1..=limits::SESSION_S_MAX;
     let session_s = table.number("session_s", range, report).unwrap_or(limits::SESSION_S);
+    let max_age_s = table.number("max_age_s", 0..=limits::SESSION_S_MAX, report);
     let key = key(table, outside, report);
     let client_secret =
         secret::read(table, "client_secret", "login.client_secret", outside, report);
@@ -74,6 +75,7 @@ fn login(
         scopes,
         after_logout,
         session_s,
+        max_age_s,
         key,
     })
 }
@@ -126,7 +128,8 @@ fn endpoints(table: &Table<'_>, report: &mut Report) -> Option<SignInEndpoints> 
     match (authorize.map(text), token.map(text)) {
         (Some(authorize), Some(token)) => {
             let (logout, revoke) = (logout.map(text), revoke.map(text));
-            Some(SignInEndpoints { authorize, token, logout, revoke, userinfo: None })
+            let (userinfo, sends_iss) = (None, false);
+            Some(SignInEndpoints { authorize, token, logout, revoke, userinfo, sends_iss })
         }
         (None, None) if logout.is_none() && revoke.is_none() => None,
         (_, _) => {

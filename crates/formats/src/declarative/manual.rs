@@ -207,6 +207,7 @@ pub const MANUAL: &[(&str, &str, &str)] = &[
     ("login.scopes", "list of strings; default: []", "Scopes that the gateway asks for, besides `openid`. Many providers issue no refresh token without `offline_access`."),
     ("login.after_logout", "path; default: \"/\"", "Where a browser returns to when its user has signed out. The provider has to know the URL."),
     ("login.session_s", "1 to 2592000 seconds; default: 28800", "How long a session lasts from sign-in on, however often its token is renewed."),
+    ("login.max_age_s", "0 to 2592000 seconds; absent: any", "How long ago a user may have signed in at the provider when a session begins, which is checked in the ID token (`auth_time`). With 0, each session begins with a sign-in there."),
     ("login.key.env", "name of an environment variable", "Secret of at least 32 bytes with which cookies are sealed, written as `key = { env = \"NAME\" }`. Further lines are earlier secrets, which still open cookies. Default: a secret that is generated and kept in `gateway.data`, as `session.key`; several gateways need the same."),
     ("login.key.file", "path", "The same from a file, written as `key = { file = \"path\" }`. Watched for changes."),
     ("user.name", "string; required in `[[user]]`", "Name of a user who may call APIs with a password (HTTP Basic), where they ask for one. It has no colon."),

@@ -216,6 +216,7 @@ client_secret = { env = "SHARED" }
 scopes = ["openid", "orders"]
 after_logout = "/bye"
 session_s = 60
+max_age_s = 30
 key = { env = "SHARED" }
 [[user]]
 name = "ann"
@@ -306,6 +307,7 @@ fn every_key_reaches_the_settings() {
     let login = settings.logins.first().expect("there is one");
     assert_eq!((login.name.as_str(), login.client_id.as_str()), ("staff", "gateway"));
     assert_eq!((login.scopes.join(" ").as_str(), login.session_s), ("openid orders", 60));
+    assert_eq!(login.max_age_s, Some(30));
     assert_eq!((login.after_logout.as_str(), login.key.as_slice()), ("/bye", SECRET.as_bytes()));
     let endpoints = login.endpoints.as_ref().expect("it has some");
     assert_eq!(endpoints.logout.as_deref(), Some("https://partner.example/logout"));

@@ -53,8 +53,22 @@ pub enum FetchError {
         "status {status} redirects to `{location}`: redirects are not followed; configure the final URL"
     )]
     Redirect { status: u16, location: String },
+    #[error("the server responded with status {0}")]
+    Status(u16),
     #[error("the gateway is shutting down")]
     Stopped,
+}
+
+impl FetchError {
+    /// Whether the server may respond later.
+    #[must_use]
+    pub fn is_outage(&self) -> bool {
+        match self {
+            Self::Timeout { .. } | Self::Fault(_) | Self::Stopped => true,
+            Self::Status(status) => *status == 429 || *status >= 500,
+            Self::Url(_) | Self::TooLarge { .. } | Self::Redirect { .. } => false,
+        }
+    }
 }
 
 /// What a request has besides its URL. It is a GET without a body, else a POST. A field replaces the default of its name.

@@ -124,8 +124,9 @@ async fn begin<C: Client>(
         Err(Unwanted::Left(fault)) => return Refused::Fault(fault),
     };
     let login = &provider.login;
-    let (path, query) = (request.head.path(&request.bytes), request.head.query(&request.bytes));
-    let attempt = sign_in::begin(path, query, &SystemEntropy, worker.resources.exact());
+    let target = (request.head.path(&request.bytes), request.head.query(&request.bytes));
+    let now = worker.resources.exact();
+    let attempt = sign_in::begin(target, login.max_age_s, &SystemEntropy, now);
     let Some(sealed) = attempt.seal(&provider.keys, &login.name) else {
         return Refused::Auth(AuthFailure::IssuerUnavailable);
     };
@@ -137,7 +138,7 @@ async fn begin<C: Client>(
     let separator = if endpoints.authorize.contains('?') { '&' } else { '?' };
     let location = format!(
         "Location: {}{separator}response_type=code&client_id={}&redirect_uri={}&scope={}&state={}&nonce={}\
-         &code_challenge={}&code_challenge_method=S256\r\n",
+         &code_challenge={}&code_challenge_method=S256{}\r\n",
         endpoints.authorize,
         encoded(&login.client_id),
         encoded(&redirect_uri(request, provider)),
@@ -145,6 +146,7 @@ async fn begin<C: Client>(
         attempt.state,
         attempt.nonce,
         attempt.challenge(),
+        jose::fresh_sign_in(login.max_age_s),
     );
     lines.extend_from_slice(location.as_bytes());
     Refused::Fault(Fault::Denied(Denial::SignInRequired).into())

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::rc::Rc;
 
 use base::Method;
-use base::limits::{KEY_SET_WAIT_MS_MAX, LOGIN_MS_MAX};
-use jose::{IdTokenProblem, SignInAttempt};
+use base::limits::{KEY_SET_WAIT_MS_MAX, LOGIN_MS_MAX, LOGIN_PAUSE_S};
+use jose::{IdTokenProblem, IssuedTokens, SignInAttempt};
 use model::{Denial, Fault};
 use percent_encoding::{percent_decode, percent_encode};
 use stages::authenticate::places;
@@ -15,6 +15,7 @@ use super::{cookie, give, is_own, is_secure, open, origin, provider, redirect_ur
 use crate::client::Client;
 use crate::compiled::Compiled;
 use crate::exchange::Exchange;
+use crate::form_post::Problem;
 use crate::forward::fetch::FORM;
 use crate::message::Request;
 use crate::request_body::{Unwanted, while_wanted};
@@ -56,14 +57,16 @@ async fn callback<C: Client>(
 ) -> Result<String, Box<Fault>> {
     let (worker, request) = (exchange.worker, exchange.request);
     let login = &provider.login;
-    let failed = |problem: &str| {
+    let log = |problem: &str| {
         if worker.sign_ins.logs_failure(worker.resources.now_us()) {
             tracing::warn!(login = login.name, problem, "a sign-in has failed");
         }
+    };
+    let failed = |problem: &str| {
+        log(problem);
         Box::new(Fault::Denied(Denial::SignInFailed))
     };
-    let parameter = |name| parameter(request, name);
-    let state = parameter("state").ok_or_else(|| failed("there is no `state`"))?;
+    let state = parameter(request, "state").ok_or_else(|| failed("there is no `state`"))?;
     let secure = is_secure(request).ok_or_else(|| failed("the browser does not use https"))?;
     let cookies = Cookies::of(&login.name, secure);
     let sealed = cookies.attempt(&state, |name| cookie(request, name));
@@ -75,26 +78,60 @@ async fn callback<C: Client>(
     let Ok(_turn) = worker.sign_ins.codes.try_acquire() else {
         return Err(Fault::Denied(Denial::IssuerUnavailable).into());
     };
-    cookies.remove_attempt(&attempt.state, &mut exchange.lines);
-    // Source: RFC 9207 section 2.4.
-    if parameter("iss").is_some_and(|iss| *iss != *login.issuer.as_bytes()) {
-        return Err(failed("the response is that of another issuer"));
+    match issued(exchange, revision, (provider, &attempt), client).await? {
+        Err(problem) if problem.is_outage() => {
+            log(&problem.to_string());
+            // The attempt stays: the browser may send the same request again.
+            let retry = format!("Retry-After: {LOGIN_PAUSE_S}\r\n");
+            exchange.lines.extend_from_slice(retry.as_bytes());
+            Err(Fault::Denied(Denial::IssuerUnavailable).into())
+        }
+        Err(problem) => {
+            cookies.remove_attempt(&attempt.state, &mut exchange.lines);
+            Err(failed(&problem.to_string()))
+        }
+        Ok(issued) => {
+            cookies.remove_attempt(&attempt.state, &mut exchange.lines);
+            give(exchange, provider, &Session::begin(issued, login, worker.resources.exact()))?;
+            Ok(attempt.target)
+        }
     }
-    if parameter("error").is_some() {
-        return Err(failed("the provider or its user has refused"));
+}
+
+/// The tokens of the user, by the parameters with which the browser returns from the provider.
+async fn issued<C: Client>(
+    exchange: &Exchange<'_>,
+    revision: &Rc<Compiled>,
+    (provider, attempt): (&Provider, &SignInAttempt),
+    client: &mut C,
+) -> Result<Result<IssuedTokens, Problem>, Box<Fault>> {
+    let (worker, request) = (exchange.worker, exchange.request);
+    let other = |why: &str| Ok(Err(Problem::Other(why.to_owned())));
+    let iss = parameter(request, "iss");
+    if iss.as_deref().is_some_and(|iss| *iss != *provider.login.issuer.as_bytes()) {
+        return other("the response is that of another issuer");
     }
-    let code = parameter("code").ok_or_else(|| failed("there is no `code`"))?;
+    match parameter(request, "error").as_deref() {
+        Some(b"temporarily_unavailable" | b"server_error") => {
+            return Ok(Err(Problem::Unreachable("it reports an outage".to_owned())));
+        }
+        Some(_) => return other("the provider or its user has refused"),
+        None => {}
+    }
+    let Some(code) = parameter(request, "code") else { return other("there is no `code`") };
     let redirect_uri = redirect_uri(request, provider);
-    let redeemed =
-        provider::redeem(worker, revision, provider, (&code, &attempt.verifier, &redirect_uri));
-    let issued = of_provider(worker, client, redeemed).await?;
-    let issued = issued.ok_or_else(|| failed("the provider did not respond"))?;
-    let issued = issued.map_err(|problem| failed(&problem.to_string()))?;
+    let with = (code.as_ref(), attempt.verifier.as_str(), redirect_uri.as_str());
+    let redeemed = provider::redeem(worker, revision, provider, with, iss.is_some());
+    let issued = match of_provider(worker, client, redeemed).await? {
+        Some(Ok(issued)) => issued,
+        Some(Err(problem)) => return Ok(Err(problem)),
+        None => return Ok(Err(Problem::Unreachable("it did not respond".to_owned()))),
+    };
     let id_token = issued.id_token.as_deref().unwrap_or_default();
-    let checked = check(worker, revision, provider, (id_token, &attempt.nonce), client).await?;
-    checked.map_err(|problem| failed(&format!("the ID token is rejected: {problem}")))?;
-    give(exchange, provider, &Session::begin(issued, login, worker.resources.exact()))?;
-    Ok(attempt.target)
+    match check(worker, revision, provider, (id_token, attempt), client).await? {
+        Ok(()) => Ok(Ok(issued)),
+        Err(problem) => other(&format!("the ID token is rejected: {problem}")),
+    }
 }
 
 /// Checks an ID token, if need be with newer keys of its issuer.
@@ -102,13 +139,13 @@ async fn check<C: Client>(
     worker: &Worker,
     revision: &Rc<Compiled>,
     provider: &Provider,
-    (id_token, nonce): (&str, &str),
+    (id_token, attempt): (&str, &SignInAttempt),
     client: &mut C,
 ) -> Result<Result<(), &'static str>, Box<Fault>> {
     let now = worker.resources.exact();
     let check = |revision: &Compiled| {
         let issuers = revision.routes.issuers();
-        check_id_token(id_token.as_bytes(), &provider.login, nonce, issuers, now)
+        check_id_token(id_token.as_bytes(), &provider.login, attempt, issuers, now)
     };
     let number = match check(revision) {
         Ok(()) => return Ok(Ok(())),

@@ -61,13 +61,19 @@ async fn discover(
     jose::sign_in_endpoints(&fetched.body, issuer)
 }
 
-/// The tokens for a code.
+/// The tokens for a code. `has_iss`: whether the browser has brought the provider's `iss`, too.
 pub(super) async fn redeem(
     worker: &Worker,
     revision: &Compiled,
     provider: &Provider,
     (code, verifier, redirect_uri): (&[u8], &str, &str),
+    has_iss: bool,
 ) -> Result<IssuedTokens, Problem> {
+    let endpoints = endpoints(worker, revision, provider).await;
+    // Source: RFC 9207 section 2.4.
+    if endpoints.is_some_and(|found| found.sends_iss) && !has_iss {
+        return Err(Problem::Other("the response has no `iss`".to_owned()));
+    }
     let text = format!(
         "grant_type=authorization_code&code={}&redirect_uri={}&code_verifier={}",
         percent_encode(code, FORM),
@@ -133,7 +139,8 @@ async fn issued(
     text: &str,
 ) -> Result<IssuedTokens, Problem> {
     let endpoints = endpoints(worker, revision, provider).await;
-    let endpoints = endpoints.ok_or(Problem::Other("its endpoints are unknown".to_owned()))?;
+    let endpoints =
+        endpoints.ok_or(Problem::Unreachable("its endpoints are unknown".to_owned()))?;
     let login = &provider.login;
     let form = Form {
         url: &endpoints.token,

@@ -89,14 +89,15 @@ fn cookies_that_are_missing_mixed_or_of_another_login_are_no_session() {
     assert!(Session::open(&keys(), "others", sealed.as_bytes(), NOW).is_none());
     let later = Now { unix_s: 2_000, ..NOW };
     assert!(Session::open(&keys(), "staff", sealed.as_bytes(), later).is_none(), "it has ended");
-    let attempt = begin(b"/", None, &SystemEntropy, NOW).seal(&keys(), "staff").unwrap();
+    let attempt = begin((b"/", None), None, &SystemEntropy, NOW).seal(&keys(), "staff").unwrap();
     assert!(Session::open(&keys(), "staff", attempt.as_bytes(), NOW).is_none());
 }
 
 #[test]
 fn an_attempt_is_for_one_login_and_state_and_ends() {
     let (cookies, mut browser) = (Cookies::of("staff", true), HashMap::new());
-    let attempts: Vec<_> = (0..2).map(|_| begin(b"/a", Some(b"b"), &SystemEntropy, NOW)).collect();
+    let begin = |_| begin((b"/a", Some(b"b")), Some(60), &SystemEntropy, NOW);
+    let attempts: Vec<_> = (0..2).map(begin).collect();
     for attempt in &attempts {
         let mut lines = Vec::new();
         let sealed = attempt.seal(&keys(), "staff").unwrap();

@@ -106,6 +106,8 @@ fn what_is_wrong_with_logins_is_reported() {
             "10:17: not a valid URL; 11:13: not a valid URL",
         ),
         (with("session_s = 0"), "10:13: session_s"),
+        (with("max_age_s = 0"), ""),
+        (with("max_age_s = -1"), "10:13: max_age_s"),
         (with(LOGIN), "11:8: duplicate login `staff`"),
     ] {
         gateway(&lines, expect);
