@@ -13,16 +13,6 @@ use crate::{limits, reply, secrets};
 /// The `aud` of API keys. Source: API Microgateway's default.
 const AUDIENCE: &str = "http://org.wso2.apimgt/gateway";
 
-/// `[control.api_keys]`
-#[derive(Clone, Debug)]
-pub struct ApiKeyOptions {
-    /// Longest lifetime of a key, in seconds, and that of one for which the user asks for none. At most a day for users
-    /// from elsewhere.
-    pub validity_s: u64,
-    /// Names and versions of the APIs for which keys are valid. Empty: all that accept keys without a subscription.
-    pub apis: Vec<(String, String)>,
-}
-
 /// A key for the user who sends the request. `body`: empty, or JSON with `validityTime`.
 pub(crate) async fn issue(
     manager: &Manager,

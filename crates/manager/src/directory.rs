@@ -1,38 +1,9 @@
 //! `[control.ldap]`: how entries of an LDAP directory become users.
 
-use std::sync::Arc;
-
 use ldap3::SearchEntry;
-use wire::tls::ClientTls;
+use model::LdapSettings;
 
-use crate::outside::{LDAP, Mapping, Profile};
-
-/// An LDAP directory of users.
-#[derive(Clone, Default)]
-pub struct DirectoryOptions {
-    /// `ldap://HOST` or `ldaps://HOST`, of servers with the same entries.
-    pub urls: Vec<String>,
-    /// Whether TLS begins on connections of `ldap://`.
-    pub start_tls: bool,
-    /// For TLS; `None`: no server needs it.
-    pub tls: Option<Arc<ClientTls>>,
-    /// Who searches, and the password; both empty: anonymous.
-    pub bind_dn: String,
-    pub bind_password: String,
-    /// Where users are searched.
-    pub base: String,
-    /// Which entry is the user `{user}`.
-    pub filter: String,
-    /// The attribute with the name of a user.
-    pub name: String,
-    /// The attribute with what stays the same if a user is renamed.
-    pub id: String,
-    /// The attribute with the groups of a user, or with the name of a group that `group_search` finds.
-    pub groups: String,
-    /// Where groups are searched, and which are those of `{dn}` or `{user}`.
-    pub group_search: Option<(String, String)>,
-    pub mapping: Mapping,
-}
+use crate::outside::{LDAP, Profile, claims_of, roles_of};
 
 /// An entry that was found.
 pub(crate) struct Found {
@@ -40,35 +11,37 @@ pub(crate) struct Found {
     pub(crate) profile: Profile,
 }
 
-impl DirectoryOptions {
-    /// The attributes of a user that are read.
-    pub(crate) fn attributes(&self) -> Vec<&str> {
-        let claims = self.mapping.claims.iter().map(|(_, attribute)| attribute.as_str());
-        [&*self.name, &*self.id, &*self.groups].into_iter().chain(claims).collect()
-    }
+/// The attributes of a user that are read.
+pub(crate) fn attributes(settings: &LdapSettings) -> Vec<&str> {
+    let claims = settings.mapping.claims.iter().map(|(_, attribute)| attribute.as_str());
+    [&*settings.name, &*settings.id, &*settings.groups].into_iter().chain(claims).collect()
+}
 
-    pub(crate) fn groups_of(&self, entry: &SearchEntry) -> Vec<String> {
-        values(entry, &self.groups).to_vec()
-    }
+pub(crate) fn groups_of(settings: &LdapSettings, entry: &SearchEntry) -> Vec<String> {
+    values(entry, &settings.groups).to_vec()
+}
 
-    /// The user of `entry`. The error is for the log.
-    pub(crate) fn found(&self, entry: &SearchEntry, groups: &[String]) -> Result<Found, String> {
-        // Of several, always the same one.
-        let name = values(entry, &self.name).iter().min();
-        let name =
-            name.ok_or_else(|| format!("`{}` has no attribute `{}`", entry.dn, self.name))?;
-        // The names of groups do not differ by case alone. Source: RFC 4519 section 2.3.
-        let is_in = |group: &str| groups.iter().any(|own| own.eq_ignore_ascii_case(group));
-        let claim = |attribute: &str| values(entry, attribute).first().cloned();
-        let profile = Profile {
-            source: LDAP.to_owned(),
-            name: name.clone(),
-            id: id(entry, &self.id),
-            roles: self.mapping.roles_of(is_in),
-            claims: self.mapping.claims_of(claim),
-        };
-        Ok(Found { dn: entry.dn.clone(), profile })
-    }
+/// The user of `entry`. The error is for the log.
+pub(crate) fn found(
+    settings: &LdapSettings,
+    entry: &SearchEntry,
+    groups: &[String],
+) -> Result<Found, String> {
+    // Of several, always the same one.
+    let name = values(entry, &settings.name).iter().min();
+    let name =
+        name.ok_or_else(|| format!("`{}` has no attribute `{}`", entry.dn, settings.name))?;
+    // The names of groups do not differ by case alone. Source: RFC 4519 section 2.3.
+    let is_in = |group: &str| groups.iter().any(|own| own.eq_ignore_ascii_case(group));
+    let claim = |attribute: &str| values(entry, attribute).first().cloned();
+    let profile = Profile {
+        source: LDAP.to_owned(),
+        name: name.clone(),
+        id: id(entry, &settings.id),
+        roles: roles_of(&settings.mapping, is_in),
+        claims: claims_of(&settings.mapping, claim),
+    };
+    Ok(Found { dn: entry.dn.clone(), profile })
 }
 
 /// The names of attributes do not differ by case. Source: RFC 4512 section 2.5.

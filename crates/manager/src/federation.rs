@@ -45,14 +45,14 @@ pub(crate) async fn begin(
     };
     let attempt = SignInAttempt::begin(target, max_age_s, manager.entropy(), now, SIGN_IN_S_MAX);
     let sealed = attempt.seal(&manager.keys.sealing, name).ok_or(Refusal::Unavailable)?;
-    let options = &provider.options;
+    let settings = &provider.settings;
     let location = with_parameters(
         &found.endpoints.authorize,
         [
             ("response_type", "code"),
-            ("client_id", &options.client_id),
+            ("client_id", &settings.client_id),
             ("redirect_uri", &redirect_uri(manager, provider)),
-            ("scope", &options.scopes.join(" ")),
+            ("scope", &settings.scopes.join(" ")),
             ("state", &attempt.state),
             ("nonce", &attempt.nonce),
             ("code_challenge", &attempt.challenge()),
@@ -147,7 +147,7 @@ async fn signed_in(
 ) -> Result<SignedIn, Failure> {
     let state = form.get("state").ok_or("there is no `state`")?;
     let sealed = cookie(head).unwrap_or_default();
-    let (name, now) = (&provider.options.name, manager.now());
+    let (name, now) = (&provider.settings.name, manager.now());
     let opened = SignInAttempt::open(
         &manager.keys.sealing,
         name,
@@ -159,7 +159,7 @@ async fn signed_in(
     let found = found.ok_or_else(|| Failure::Outage("its metadata cannot be read".to_owned()))?;
     // Source: RFC 9207 section 2.4.
     match form.get("iss") {
-        Some(iss) if iss != provider.options.issuer => {
+        Some(iss) if iss != provider.settings.issuer => {
             return Err("the response is from another issuer".into());
         }
         None if found.endpoints.sends_iss => return Err("the response has no `iss`".into()),
@@ -232,7 +232,7 @@ fn purpose(target: &str) -> String {
 }
 
 fn redirect_uri(manager: &Manager, provider: &Provider) -> String {
-    format!("{}{CALLBACK}/{}", origin(&manager.issuer), provider.options.name)
+    format!("{}{CALLBACK}/{}", origin(&manager.issuer), provider.settings.name)
 }
 
 /// The cookie of the attempt, if there is exactly one.

@@ -15,6 +15,7 @@ use ldap3::{
     Ldap, LdapConnAsync, LdapConnSettings, Scope, SearchEntry, SearchOptions, StdStream,
     ldap_escape,
 };
+use model::LdapSettings;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -22,7 +23,7 @@ use tokio::time::timeout;
 use wire::stream::Stream;
 use wire::tls::{ClientTls, LDAP_START_TLS, ldap_tls_started};
 
-use crate::directory::{DirectoryOptions, Found};
+use crate::directory::{self, Found};
 use crate::limits;
 
 /// Results of a bind, and of a search. Source: RFC 4511 appendix A.
@@ -44,7 +45,7 @@ impl From<ldap3::LdapError> for DirectoryError {
 }
 
 pub(crate) struct Directory {
-    pub(crate) options: DirectoryOptions,
+    settings: LdapSettings,
     servers: Vec<Server>,
     /// The server that was used last.
     first: AtomicUsize,
@@ -61,23 +62,26 @@ struct Server {
 }
 
 impl Directory {
-    /// The error names the option that is wrong.
-    pub(crate) fn new(options: DirectoryOptions) -> Result<Self, String> {
+    /// `tls`: for the servers that need it. The error names the option that is wrong.
+    pub(crate) fn new(
+        settings: LdapSettings,
+        tls: Option<&Arc<ClientTls>>,
+    ) -> Result<Self, String> {
         let example = |filter: &str| filled(filter, "ann", "cn=ann");
-        let groups = options.group_search.as_ref();
-        let filters = [("filter", Some(&options.filter)), ("group_filter", groups.map(|g| &g.1))];
+        let groups = settings.group_search.as_ref();
+        let filters = [("filter", Some(&settings.filter)), ("group_filter", groups.map(|g| &g.1))];
         for (key, filter) in filters {
             if filter.is_some_and(|filter| ldap3::parse_filter(example(filter)).is_err()) {
                 return Err(format!("`{key}` is not an LDAP filter (RFC 4515)"));
             }
         }
-        let servers = options.urls.iter().map(|url| Server::new(url, &options));
+        let servers = settings.urls.iter().map(|url| Server::new(url, settings.start_tls, tls));
         Ok(Self {
             servers: servers.collect::<Result<_, _>>()?,
             first: AtomicUsize::new(0),
             slots: Semaphore::new(limits::LDAP_CONNECTIONS_MAX),
             idle: Mutex::default(),
-            options,
+            settings,
         })
     }
 
@@ -131,7 +135,7 @@ impl Directory {
         let failed = |error: std::io::Error| DirectoryError(error.to_string());
         let address = (server.host.as_str(), server.port);
         let mut tcp = TcpStream::connect(address).await.map_err(failed)?;
-        if self.options.start_tls {
+        if self.settings.start_tls {
             start_tls(&mut tcp).await.map_err(|why| DirectoryError(format!("StartTLS: {why}")))?;
         }
         let stream = match &server.tls {
@@ -154,7 +158,7 @@ impl Directory {
 
     /// Binds as who searches.
     async fn bind(&self, ldap: &mut Ldap) -> Result<(), DirectoryError> {
-        let DirectoryOptions { bind_dn, bind_password, .. } = &self.options;
+        let LdapSettings { bind_dn, bind_password, .. } = &self.settings;
         let bound = ldap.with_timeout(milliseconds(limits::LDAP_MS_MAX));
         let bound = bound.simple_bind(bind_dn, bind_password).await?;
         let rejected = |error: ldap3::LdapError| {
@@ -169,15 +173,15 @@ impl Directory {
 }
 
 impl Server {
-    fn new(url: &str, options: &DirectoryOptions) -> Result<Self, String> {
+    fn new(url: &str, start_tls: bool, tls: Option<&Arc<ClientTls>>) -> Result<Self, String> {
         let wrong = || format!("`{url}` is not the URL of an LDAP server");
         let uri: http::Uri = url.parse().map_err(|_| wrong())?;
         let (secure, port) = match uri.scheme_str() {
             Some("ldaps") => (true, 636),
-            Some("ldap") => (options.start_tls, 389),
+            Some("ldap") => (start_tls, 389),
             Some(_) | None => return Err(wrong()),
         };
-        let tls = if secure { Some(options.tls.clone().ok_or_else(wrong)?) } else { None };
+        let tls = if secure { Some(Arc::clone(tls.ok_or_else(wrong)?)) } else { None };
         Ok(Self {
             url: url.to_owned(),
             host: uri.host().ok_or_else(wrong)?.trim_matches(['[', ']']).to_owned(),
@@ -217,24 +221,25 @@ impl Connection<'_> {
     }
 
     async fn search(&mut self, name: &str) -> Result<Option<Found>, DirectoryError> {
-        let options = &self.directory.options;
-        let filter = filled(&options.filter, name, "");
-        let mut entries = self.entries(&options.base, &filter, &options.attributes(), 2).await?;
+        let settings = &self.directory.settings;
+        let filter = filled(&settings.filter, name, "");
+        let attributes = directory::attributes(settings);
+        let mut entries = self.entries(&settings.base, &filter, &attributes, 2).await?;
         let Some(entry) = entries.pop() else { return Ok(None) };
         if !entries.is_empty() {
             return Err(DirectoryError(format!("`filter` finds several entries for `{name}`")));
         }
-        let groups = match &options.group_search {
-            None => options.groups_of(&entry),
+        let groups = match &settings.group_search {
+            None => directory::groups_of(settings, &entry),
             Some((base, filter)) => {
                 let filter = filled(filter, name, &entry.dn);
-                let attributes = [options.groups.as_str()];
+                let attributes = [settings.groups.as_str()];
                 let most = limits::LDAP_GROUPS_MAX;
                 let groups = self.entries(base, &filter, &attributes, most).await?;
-                groups.iter().flat_map(|group| options.groups_of(group)).collect()
+                groups.iter().flat_map(|group| directory::groups_of(settings, group)).collect()
             }
         };
-        options.found(&entry, &groups).map(Some).map_err(DirectoryError)
+        directory::found(settings, &entry, &groups).map(Some).map_err(DirectoryError)
     }
 
     /// At most so many of the entries that `filter` finds.
@@ -364,14 +369,14 @@ mod tests {
 
     #[test]
     fn wrong_options_are_named() {
-        let with = |change: &dyn Fn(&mut DirectoryOptions)| {
-            let mut options = DirectoryOptions {
+        let with = |change: &dyn Fn(&mut LdapSettings)| {
+            let mut settings = LdapSettings {
                 urls: vec!["ldap://localhost".to_owned()],
-                ..Default::default()
+                filter: "(uid={user})".to_owned(),
+                ..LdapSettings::default()
             };
-            options.filter = "(uid={user})".to_owned();
-            change(&mut options);
-            Directory::new(options).err().unwrap_or_default()
+            change(&mut settings);
+            Directory::new(settings, None).err().unwrap_or_default()
         };
         assert_eq!(with(&|_| {}), "");
         let unbalanced = with(&|options| options.filter = "(uid={user}".to_owned());

@@ -50,22 +50,20 @@ use std::path::Path;
 use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 
+use model::{ApiKeySettings, LdapSettings, UserProvider};
 use store::Store;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
-use wire::tls::{ClientAuth, ServerCertificates};
+use wire::tls::{ClientAuth, ClientTls, ServerCertificates};
 
 use crate::keys::Keys;
 use crate::ldap::Directory;
 use crate::manager::Manager;
 use crate::provider::Provider;
 
-pub use api_keys::ApiKeyOptions;
 pub use bearer::TrustedIssuer;
-pub use directory::DirectoryOptions;
-pub use outside::Mapping;
-pub use provider::{AskError, AskProvider, ProviderOptions, ProviderRequest};
+pub use provider::{AskError, AskProvider, ProviderRequest};
 pub use register::put_client;
 pub use store::{Database, StoreError};
 pub use users::{ADMIN, UserChange, UserError, change_user, list_users};
@@ -80,11 +78,12 @@ pub struct Options {
     /// Private keys in PEM. The first signs.
     pub keys: Vec<Vec<u8>>,
     pub trusted: Vec<TrustedIssuer>,
-    /// Users besides those in the database.
-    pub directory: Option<DirectoryOptions>,
-    pub providers: Vec<ProviderOptions>,
+    /// Users besides those in the database, and TLS for the servers that need it.
+    pub directory: Option<(LdapSettings, Option<Arc<ClientTls>>)>,
+    pub providers: Vec<UserProvider>,
+    pub ask: AskProvider,
     /// `None`: there are no API keys.
-    pub api_keys: Option<ApiKeyOptions>,
+    pub api_keys: Option<ApiKeySettings>,
     /// The CAs of clients that authenticate by certificates, in PEM. `None`: no client does.
     pub client_ca: Option<Vec<Vec<u8>>>,
     /// The password of [`ADMIN`] if the start creates that user; `None`: one is generated.
@@ -195,7 +194,9 @@ impl Started {
         let authorities = authorities.map(|pems| ClientAuth::new(pems, false)).transpose();
         let authorities = authorities.map_err(|error| StartError::ClientCa(error.to_string()))?;
         let keys = Keys::read(&keys).map_err(StartError::Keys)?;
-        let directory = options.directory.map(Directory::new).transpose();
+        let directory =
+            options.directory.map(|(settings, tls)| Directory::new(settings, tls.as_ref()));
+        let directory = directory.transpose();
         let directory = directory.map_err(StartError::Directory)?;
         let runtime = runtime()?;
         let not_bound = |source| StartError::Listen { address: listen, source };
@@ -220,7 +221,8 @@ impl Started {
         let mut manager = Manager::new(store, keys, issuer, options.trusted);
         (manager.accepts_certificates, manager.authorities) = (clients.is_some(), authorities);
         (manager.directory, manager.api_keys) = (directory, options.api_keys);
-        manager.providers = options.providers.into_iter().map(Provider::new).collect();
+        let provider = |settings| Provider::new(settings, Arc::clone(&options.ask));
+        manager.providers = options.providers.into_iter().map(provider).collect();
         let manager = Arc::new(manager);
         Ok(Self { runtime, address, generated, manager, listener, tls })
     }

@@ -8,11 +8,11 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
+use model::ApiKeySettings;
 use store::{Client, Store, User};
 use tokio::sync::watch;
 use wire::tls::ClientAuth;
 
-use crate::api_keys::ApiKeyOptions;
 use crate::attempts::{Attempts, Who, network};
 use crate::bearer::{Trusted, TrustedIssuer};
 use crate::form::{Form, decoded};
@@ -50,7 +50,7 @@ pub(crate) struct Manager {
     pub(crate) authorities: Option<ClientAuth>,
     pub(crate) directory: Option<Directory>,
     pub(crate) providers: Vec<Provider>,
-    pub(crate) api_keys: Option<ApiKeyOptions>,
+    pub(crate) api_keys: Option<ApiKeySettings>,
     pub(crate) clock: SystemClock,
     passwords: Passwords,
     pub(crate) attempts: Attempts,
@@ -98,7 +98,7 @@ impl Manager {
 
     /// The provider of this name.
     pub(crate) fn provider(&self, name: &str) -> Option<&Provider> {
-        self.providers.iter().find(|provider| provider.options.name == name)
+        self.providers.iter().find(|provider| provider.settings.name == name)
     }
 
     #[allow(clippy::unused_self, reason = "the source of randomness is a property of the manager")]

@@ -4,6 +4,7 @@
 //! source can sign the user in. What the source says replaces what is stored, at each sign-in; a directory is asked
 //! again before tokens are renewed.
 
+use model::UserMapping;
 use serde_json::{Map, Value};
 use store::{NewUser, User};
 
@@ -21,15 +22,6 @@ pub(crate) const ROLES: &str = "roles";
 /// The name of `[control.ldap]` as a source.
 pub(crate) const LDAP: &str = "ldap";
 
-/// What is taken over from a source.
-#[derive(Clone, Debug, Default)]
-pub struct Mapping {
-    /// Names of claims, each with that of the source.
-    pub claims: Vec<(String, String)>,
-    /// Names of roles, each with the groups whose members have it.
-    pub roles: Vec<(String, Vec<String>)>,
-}
-
 /// What a source says about a user.
 pub(crate) struct Profile {
     pub(crate) source: String,
@@ -40,17 +32,20 @@ pub(crate) struct Profile {
     pub(crate) claims: Map<String, Value>,
 }
 
-impl Mapping {
-    pub(crate) fn roles_of(&self, is_in: impl Fn(&str) -> bool) -> Vec<String> {
-        let has = |groups: &[String]| groups.iter().any(|group| is_in(group));
-        let roles = self.roles.iter().filter(|(_, groups)| has(groups));
-        roles.map(|(role, _)| role.clone()).collect()
-    }
+/// The roles of a user who is in the groups that `is_in` says.
+pub(crate) fn roles_of(mapping: &UserMapping, is_in: impl Fn(&str) -> bool) -> Vec<String> {
+    let has = |groups: &[String]| groups.iter().any(|group| is_in(group));
+    let roles = mapping.roles.iter().filter(|(_, groups)| has(groups));
+    roles.map(|(role, _)| role.clone()).collect()
+}
 
-    pub(crate) fn claims_of(&self, value: impl Fn(&str) -> Option<String>) -> Map<String, Value> {
-        let claims = self.claims.iter();
-        claims.filter_map(|(name, theirs)| Some((name.clone(), value(theirs)?.into()))).collect()
-    }
+/// The claims of a user, by those of the source.
+pub(crate) fn claims_of(
+    mapping: &UserMapping,
+    value: impl Fn(&str) -> Option<String>,
+) -> Map<String, Value> {
+    let claims = mapping.claims.iter();
+    claims.filter_map(|(name, theirs)| Some((name.clone(), value(theirs)?.into()))).collect()
 }
 
 impl Profile {

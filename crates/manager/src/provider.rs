@@ -8,6 +8,7 @@ use base64::prelude::BASE64_STANDARD;
 use jose::{
     Compact, ExpectedIdToken, IdTokenProblem, KeySet, Padding, SignInAttempt, SignInEndpoints,
 };
+use model::UserProvider;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
@@ -17,7 +18,7 @@ use crate::cached::Cached;
 use crate::federation::Failure;
 use crate::limits;
 use crate::manager::Manager;
-use crate::outside::{Mapping, Profile};
+use crate::outside::{Profile, claims_of, roles_of};
 use crate::reply::Refusal;
 
 /// Unreserved characters, which no server decodes in another way.
@@ -26,27 +27,8 @@ const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_'
 const EMAIL: &str = "email";
 const EMAIL_VERIFIED: &str = "email_verified";
 
-/// A provider of users.
-pub struct ProviderOptions {
-    /// Prefix of the names of its users, before a slash.
-    pub name: String,
-    /// Its name on the sign-in page.
-    pub title: String,
-    /// The `iss` of its ID tokens; its discovery document is below.
-    pub issuer: String,
-    pub client_id: String,
-    pub client_secret: String,
-    pub scopes: Vec<String>,
-    /// The claim with the name of a user.
-    pub user: String,
-    /// The claim with the groups of a user.
-    pub groups: String,
-    pub mapping: Mapping,
-    /// Sends a request, within the limits `PROVIDER_MS_MAX` and `PROVIDER_BYTES_MAX`. Returns the body of a response
-    /// with status 200. May block.
-    pub ask: AskProvider,
-}
-
+/// Sends a request to a provider, within the limits `PROVIDER_MS_MAX` and `PROVIDER_BYTES_MAX`. Returns the body of a
+/// response with status 200. May block.
 pub type AskProvider = Arc<dyn Fn(ProviderRequest) -> Result<Vec<u8>, AskError> + Send + Sync>;
 
 /// Why there is no response with status 200. No text contains a part of the response.
@@ -71,7 +53,8 @@ pub struct ProviderRequest {
 }
 
 pub(crate) struct Provider {
-    pub(crate) options: ProviderOptions,
+    pub(crate) settings: UserProvider,
+    ask: AskProvider,
     cached: Arc<Cached<Discovered>>,
     /// For sign-ins that ask the provider.
     turns: Semaphore,
@@ -84,15 +67,15 @@ pub(crate) struct Discovered {
 }
 
 impl Provider {
-    pub(crate) fn new(options: ProviderOptions) -> Self {
+    pub(crate) fn new(settings: UserProvider, ask: AskProvider) -> Self {
         let turns = Semaphore::new(limits::PROVIDER_SIGN_INS_MAX);
-        Self { options, cached: Cached::new(), turns }
+        Self { settings, ask, cached: Cached::new(), turns }
     }
 
     /// Its endpoints and keys, not older than `age_s` if it responds.
     pub(crate) async fn discovered(&self, now_s: u64, age_s: u64) -> Option<Arc<Discovered>> {
-        let (ask, issuer) = (Arc::clone(&self.options.ask), self.options.issuer.clone());
-        let what = format!("the metadata of the provider `{}`", self.options.name);
+        let (ask, issuer) = (Arc::clone(&self.ask), self.settings.issuer.clone());
+        let what = format!("the metadata of the provider `{}`", self.settings.name);
         let read = || async move {
             let path = ".well-known/openid-configuration";
             let url = format!("{}/{path}", issuer.trim_end_matches('/'));
@@ -127,13 +110,13 @@ impl Provider {
         let auth_s = self.check(manager, &token, attempt, &found).await?;
         let mut told = vec![payload(&token)?];
         if let Some(url) = &found.endpoints.userinfo
-            && self.options.wants_more_than(&told)
+            && self.wants_more_than(&told)
         {
-            let mut request = request(&self.options.issuer, url);
+            let mut request = request(&self.settings.issuer, url);
             request.authorization = Some(format!("Bearer {}", issued.access_token));
-            add(&mut told, &asked(&self.options.ask, request).await?)?;
+            add(&mut told, &asked(&self.ask, request).await?)?;
         }
-        Ok((self.options.profile_of(&told)?, auth_s.unwrap_or(0).min(now_s)))
+        Ok((self.profile_of(&told)?, auth_s.unwrap_or(0).min(now_s)))
     }
 
     /// The tokens for a code. Source: RFC 6749 sections 2.3.1 and 4.1.3.
@@ -143,7 +126,7 @@ impl Provider {
         (code, redirect_uri): (&str, &str),
         attempt: &SignInAttempt,
     ) -> Result<jose::IssuedTokens, Failure> {
-        let ProviderOptions { issuer, client_id, client_secret, ask, .. } = &self.options;
+        let UserProvider { issuer, client_id, client_secret, .. } = &self.settings;
         let [id, secret] = [client_id, client_secret].map(|text| utf8_percent_encode(text, PLAIN));
         let basic = BASE64_STANDARD.encode(format!("{id}:{secret}"));
         let verifier = attempt.verifier.as_str();
@@ -153,7 +136,7 @@ impl Provider {
         let mut request = request(issuer, &found.endpoints.token);
         request.authorization = Some(format!("Basic {basic}"));
         request.form = Some(format!("grant_type=authorization_code{}", fields.concat()));
-        let response = asked(ask, request).await?;
+        let response = asked(&self.ask, request).await?;
         jose::issued_tokens(&response).map_err(|error| Failure::Failed(error.to_string()))
     }
 
@@ -166,7 +149,7 @@ impl Provider {
         found: &Arc<Discovered>,
     ) -> Result<Option<u64>, String> {
         let now = manager.now();
-        let ProviderOptions { issuer, client_id, .. } = &self.options;
+        let UserProvider { issuer, client_id, .. } = &self.settings;
         let SignInAttempt { nonce, since_s, .. } = attempt;
         let expected = ExpectedIdToken { issuer, client_id, nonce, since_s: *since_s };
         let check = |found: &Discovered| {
@@ -217,40 +200,42 @@ fn add(told: &mut Vec<Map<String, Value>>, userinfo: &[u8]) -> Result<(), String
     Ok(())
 }
 
-impl ProviderOptions {
+impl Provider {
     /// Whether the ID token lacks a claim that is used.
     fn wants_more_than(&self, told: &[Map<String, Value>]) -> bool {
-        let groups = (!self.mapping.roles.is_empty()).then_some(self.groups.as_str());
-        let others = self.mapping.claims.iter().map(|(_, theirs)| theirs.as_str());
-        let mut names = others.chain(groups).chain([self.user.as_str()]);
+        let groups =
+            (!self.settings.mapping.roles.is_empty()).then_some(self.settings.groups.as_str());
+        let others = self.settings.mapping.claims.iter().map(|(_, theirs)| theirs.as_str());
+        let mut names = others.chain(groups).chain([self.settings.user.as_str()]);
         names.any(|name| claim(told, name).is_none())
     }
 
     /// The user whom the provider describes by the claims `told`: those of the ID token, and of the userinfo.
     fn profile_of(&self, told: &[Map<String, Value>]) -> Result<Profile, String> {
         let text = |name: &str| claim(told, name).and_then(Value::as_str);
-        let name = text(&self.user).filter(|name| !name.is_empty());
-        let name = name.ok_or_else(|| match self.user.as_str() {
+        let name = text(&self.settings.user).filter(|name| !name.is_empty());
+        let name = name.ok_or_else(|| match self.settings.user.as_str() {
             EMAIL => format!("there is no text `{EMAIL}` with `{EMAIL_VERIFIED}` true"),
             user => format!("there is no text `{user}`"),
         })?;
         let sub = text("sub").filter(|sub| !sub.is_empty());
-        let groups = match claim(told, &self.groups) {
+        let groups = match claim(told, &self.settings.groups) {
             Some(Value::Array(groups)) => groups.iter().filter_map(Value::as_str).collect(),
             Some(Value::String(group)) => vec![group.as_str()],
             Some(_) | None => Vec::new(),
         };
-        let mut claims = self.mapping.claims_of(|name| text(name).map(str::to_owned));
+        let mut claims = claims_of(&self.settings.mapping, |name| text(name).map(str::to_owned));
         let is_email = |(name, theirs): &(String, String)| name == EMAIL && theirs == EMAIL;
-        if claims.contains_key(EMAIL) && self.mapping.claims.iter().any(is_email) {
+        if claims.contains_key(EMAIL) && self.settings.mapping.claims.iter().any(is_email) {
             claims.insert(EMAIL_VERIFIED.to_owned(), Value::Bool(true));
         }
         Ok(Profile {
-            source: self.name.clone(),
-            name: format!("{}/{name}", self.name),
+            source: self.settings.name.clone(),
+            name: format!("{}/{name}", self.settings.name),
             // With another issuer in the configuration, the same `sub` is another user.
-            id: format!("{}\n{}", self.issuer, sub.ok_or("there is no `sub`")?).into_bytes(),
-            roles: self.mapping.roles_of(|group| groups.contains(&group)),
+            id: format!("{}\n{}", self.settings.issuer, sub.ok_or("there is no `sub`")?)
+                .into_bytes(),
+            roles: roles_of(&self.settings.mapping, |group| groups.contains(&group)),
             claims,
         })
     }
@@ -276,6 +261,7 @@ fn member<'c>(claims: &'c Map<String, Value>, name: &str) -> Option<&'c Value> {
 
 #[cfg(test)]
 mod tests {
+    use model::UserMapping;
     use serde_json::json;
 
     use super::*;
@@ -283,7 +269,7 @@ mod tests {
     /// `user`, `groups` and a role `reader` for `group`; the name, the roles and the claim `email` of the user.
     #[track_caller]
     fn check(token: &Value, [user, groups, group]: [&str; 3], expect: &str) {
-        let options = ProviderOptions {
+        let settings = UserProvider {
             name: "corp".to_owned(),
             title: String::new(),
             issuer: "https://id.example".to_owned(),
@@ -292,22 +278,23 @@ mod tests {
             scopes: Vec::new(),
             user: user.to_owned(),
             groups: groups.to_owned(),
-            mapping: Mapping {
+            mapping: UserMapping {
                 claims: vec![("email".to_owned(), "email".to_owned())],
                 roles: vec![("reader".to_owned(), vec![group.to_owned()])],
             },
-            ask: Arc::new(|_| Err(AskError::Refused("not asked".to_owned()))),
         };
-        let found = match options.profile_of(&[token.as_object().unwrap().clone()]) {
-            Ok(Profile { name, id, roles, claims, .. }) => {
-                let (roles, id) = (roles.join(","), String::from_utf8(id).unwrap());
-                let id = id.strip_prefix("https://id.example\n").unwrap();
-                let email = claims.get("email").and_then(Value::as_str);
-                assert_eq!(email.is_some(), claims.contains_key("email_verified"), "{token}");
-                format!("{name} {id} [{roles}] {}", email.unwrap_or("-"))
-            }
-            Err(problem) => problem,
-        };
+        let ask: AskProvider = Arc::new(|_| Err(AskError::Refused("not asked".to_owned())));
+        let found =
+            match Provider::new(settings, ask).profile_of(&[token.as_object().unwrap().clone()]) {
+                Ok(Profile { name, id, roles, claims, .. }) => {
+                    let (roles, id) = (roles.join(","), String::from_utf8(id).unwrap());
+                    let id = id.strip_prefix("https://id.example\n").unwrap();
+                    let email = claims.get("email").and_then(Value::as_str);
+                    assert_eq!(email.is_some(), claims.contains_key("email_verified"), "{token}");
+                    format!("{name} {id} [{roles}] {}", email.unwrap_or("-"))
+                }
+                Err(problem) => problem,
+            };
         assert_eq!(found, expect, "{token}");
     }
 

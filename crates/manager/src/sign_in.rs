@@ -104,7 +104,7 @@ impl Page<'_> {
              autocomplete=\"current-password\"></label>\n"
         );
         let button = |provider: &Provider| {
-            let [name, title] = [&provider.options.name, &provider.options.title];
+            let [name, title] = [&provider.settings.name, &provider.settings.title];
             let title = escaped(title);
             format!(
                 "<p><button name=\"provider\" value=\"{name}\">Continue with {title}</button>\n"

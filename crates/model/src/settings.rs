@@ -318,7 +318,7 @@ pub struct TrustedIssuer {
 }
 
 /// An LDAP directory whose users can sign in.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct LdapSettings {
     /// `urls`: `ldap://` or `ldaps://`, of servers with the same entries.
     pub urls: Vec<String>,
@@ -384,9 +384,10 @@ impl std::fmt::Debug for UserProvider {
 /// API keys that the key manager issues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiKeySettings {
-    /// `validity_s`: their longest lifetime, in seconds.
+    /// `validity_s`: their longest lifetime, in seconds, and that of one for which the user asks for none. At most a day for
+    /// users from elsewhere.
     pub validity_s: u64,
-    /// `api`: names and versions, which may be `*`. Empty: all APIs.
+    /// `api`: names and versions, which may be `*`. Empty: all that accept keys without a subscription.
     pub apis: Vec<(String, String)>,
 }
 

@@ -23,7 +23,7 @@ const MAY_DEPEND: &[(&str, &[&str])] = &[
     ("formats",  &["base", "expression", "jose", "model", "xml", "mediation"]),
     ("follow",   &["base", "jose", "model", "wire", "formats"]),
     ("store",    &[]),
-    ("manager",  &["base", "jose", "wire", "store"]),
+    ("manager",  &["base", "jose", "model", "wire", "store"]),
     ("reconcile", &["base", "model", "stages"]),
     ("lab",      &["base", "wire", "expression"]),
     ("penstock", &["base", "jose", "model", "wire", "stages", "gateway", "formats", "follow", "manager", "reconcile", "lab", "xml", "xpath", "xslt", "expression", "mediation"]),

@@ -11,14 +11,11 @@ use gateway::{Bounds, Content};
 use jose::SigningKey;
 use manager::limits::{PROVIDER_BYTES_MAX, PROVIDER_MS_MAX};
 use manager::{
-    ADMIN, ApiKeyOptions, AskError, AskProvider, Control, Database, DirectoryOptions, Mapping,
-    Options, ProviderOptions, ProviderRequest, TrustedIssuer, UserChange,
+    ADMIN, AskError, AskProvider, Control, Database, Options, ProviderRequest, TrustedIssuer,
+    UserChange,
 };
-use model::{
-    ApiKeySettings, ControlSettings, KeySource, LdapSettings, Settings, StoreSettings, UpstreamTls,
-    UserMapping, UserProvider,
-};
-use wire::tls::ServerCertificates;
+use model::{ControlSettings, KeySource, LdapSettings, Settings, StoreSettings, UpstreamTls};
+use wire::tls::{ClientTls, ServerCertificates};
 
 use super::serving::{client_tls, fetch_with, report, send_with};
 use super::signals::{Event, Signals};
@@ -210,6 +207,9 @@ fn start(
         .client_ca
         .as_ref()
         .map(|files| files.iter().map(|file| read_file(file)).collect::<Result<Vec<_>, Failure>>());
+    let directory = settings.ldap.as_ref();
+    let directory =
+        directory.map(|ldap| Ok((ldap.clone(), directory_tls(ldap, &all.upstream_tls)?)));
     let options = Options {
         listen: settings.https,
         certificates,
@@ -217,13 +217,10 @@ fn start(
         issuer: settings.issuer.clone(),
         keys,
         trusted: trusted(settings, all),
-        providers: providers(&settings.providers, &all.upstream_tls),
-        api_keys: settings.api_keys.clone().map(api_keys),
-        directory: settings
-            .ldap
-            .as_ref()
-            .map(|ldap| directory(ldap, &all.upstream_tls))
-            .transpose()?,
+        providers: settings.providers.clone(),
+        ask: ask_provider(&all.upstream_tls),
+        api_keys: settings.api_keys.clone(),
+        directory: directory.transpose()?,
         client_ca: client_ca.transpose()?,
         admin_password: password.map_err(Failure::error)?,
     };
@@ -252,51 +249,23 @@ fn trusted(settings: &ControlSettings, all: &Settings) -> Vec<TrustedIssuer> {
     trusted.collect()
 }
 
-/// The LDAP directory, whose servers are verified with the trust store for upstreams.
-fn directory(ldap: &LdapSettings, trust: &UpstreamTls) -> Result<DirectoryOptions, Failure> {
+/// TLS for the servers of an LDAP directory, which are verified with the trust store for upstreams, if one needs it.
+fn directory_tls(
+    ldap: &LdapSettings,
+    trust: &UpstreamTls,
+) -> Result<Option<Arc<ClientTls>>, Failure> {
     let needs_tls = ldap.start_tls || ldap.urls.iter().any(|url| url.starts_with("ldaps:"));
-    let tls = needs_tls.then(|| client_tls(trust)).transpose().map_err(Failure::Error)?;
-    let LdapSettings {
-        urls,
-        start_tls,
-        bind_dn,
-        bind_password,
-        base,
-        filter,
-        name,
-        id,
-        groups,
-        group_search,
-        mapping: own,
-    } = ldap.clone();
-    Ok(DirectoryOptions {
-        urls,
-        start_tls,
-        tls,
-        bind_dn,
-        bind_password,
-        base,
-        filter,
-        name,
-        id,
-        groups,
-        group_search,
-        mapping: mapping(own),
-    })
+    needs_tls.then(|| client_tls(trust)).transpose().map_err(Failure::Error)
 }
 
-fn api_keys(ApiKeySettings { validity_s, apis }: ApiKeySettings) -> ApiKeyOptions {
-    ApiKeyOptions { validity_s, apis }
-}
-
-/// Providers of users, whose servers are verified with the same trust store.
-fn providers(settings: &[UserProvider], trust: &UpstreamTls) -> Vec<ProviderOptions> {
+/// Sends requests to providers of users, whose servers are verified with the same trust store.
+fn ask_provider(trust: &UpstreamTls) -> AskProvider {
     let mut elsewhere = trust.clone();
     elsewhere.endpoints.iter_mut().for_each(|endpoint| endpoint.identity = None);
     // Each with connections of its own.
     let (send, send_elsewhere) = (send_with(trust.clone()), send_with(elsewhere));
     let bounds = Bounds { bytes_max: PROVIDER_BYTES_MAX, total_ms: PROVIDER_MS_MAX };
-    let ask: AskProvider = Arc::new(move |request| {
+    Arc::new(move |request| {
         let ProviderRequest { url, is_elsewhere, authorization, form } = request;
         let form_type = form.as_ref().map(|_| "application/x-www-form-urlencoded".to_owned());
         let fields = [
@@ -315,24 +284,7 @@ fn providers(settings: &[UserProvider], trust: &UpstreamTls) -> Vec<ProviderOpti
             let kind = if error.is_outage() { AskError::Outage } else { AskError::Refused };
             kind(error.to_string())
         })
-    });
-    let options = settings.iter().cloned().map(|provider| ProviderOptions {
-        name: provider.name,
-        title: provider.title,
-        issuer: provider.issuer,
-        client_id: provider.client_id,
-        client_secret: provider.client_secret,
-        scopes: provider.scopes,
-        user: provider.user,
-        groups: provider.groups,
-        mapping: mapping(provider.mapping),
-        ask: Arc::clone(&ask),
-    });
-    options.collect()
-}
-
-fn mapping(UserMapping { claims, roles }: UserMapping) -> Mapping {
-    Mapping { claims, roles }
+    })
 }
 
 fn database(settings: &StoreSettings) -> Database {
