@@ -187,7 +187,7 @@ fn connections_are_encrypted_and_the_certificate_is_verified(kind: Kind) {
     assert!(text.contains("certificate"), "{text}");
 }
 
-/// As if the last migration, which adds three columns to `users`, had not ended.
+/// As if the last migration, which adds a column to `codes` and one to `devices`, and an index, had not ended.
 const UNDO: &str = "SET @last = (SELECT MAX(version) FROM schema_versions); \
      DELETE FROM schema_versions WHERE version = @last;";
 
@@ -199,8 +199,11 @@ fn works(server: &Server) {
          (SELECT MAX(version) FROM schema_versions)";
     assert_eq!(server.sql(left).trim(), "0");
     let columns = "SELECT COUNT(*) FROM information_schema.columns WHERE table_schema = DATABASE() \
-         AND table_name = 'users' AND column_name IN ('source', 'source_id', 'claims')";
-    assert_eq!(server.sql(columns).trim(), "3");
+         AND table_name IN ('codes', 'devices') AND column_name = 'auth_s'";
+    assert_eq!(server.sql(columns).trim(), "2");
+    let index = "SELECT COUNT(*) FROM information_schema.statistics \
+         WHERE table_schema = DATABASE() AND index_name = 'users_source'";
+    assert_eq!(server.sql(index).trim(), "2", "columns of the index");
 }
 
 /// Columns and indexes of the tables in `database`.
@@ -222,7 +225,7 @@ fn a_first_start_that_is_killed_again_and_again_ends_with_the_same_tables_on_mar
     let files = files(&server.url("penstock"));
     files.configure();
     let columns = "SELECT COUNT(*) FROM information_schema.columns WHERE table_schema = DATABASE()";
-    // There are 70 in the end.
+    // There are 72 in the end.
     for least in [1, 5, 15, 25, 35, 45, 55, 65] {
         let process = Process::start(files.folder(), &["control", "--config", "penstock.toml"]);
         let begun = Instant::now();
@@ -250,12 +253,13 @@ fn a_migration_that_was_interrupted_is_continued_on_mariadb() {
         // After the last statement; between a statement and its record; before one that was begun; between two.
         "",
         "UPDATE schema_steps SET done = 0 WHERE version = @last AND step = 3;",
+        "UPDATE schema_steps SET done = 0 WHERE version = @last AND step >= 2;",
         "UPDATE schema_steps SET done = 0 WHERE version = @last AND step = 3; \
-         ALTER TABLE users DROP COLUMN claims;",
+         ALTER TABLE users DROP INDEX users_source;",
         "DELETE FROM schema_steps WHERE version = @last AND step = 3; \
-         ALTER TABLE users DROP COLUMN claims;",
-        "DELETE FROM schema_steps WHERE version = @last; \
-         ALTER TABLE users DROP COLUMN claims, DROP COLUMN source_id, DROP COLUMN source;",
+         ALTER TABLE users DROP INDEX users_source;",
+        "DELETE FROM schema_steps WHERE version = @last; ALTER TABLE users DROP INDEX users_source; \
+         ALTER TABLE devices DROP COLUMN auth_s; ALTER TABLE codes DROP COLUMN auth_s;",
     ] {
         server.sql(&format!("{UNDO}{interrupted}"));
         works(&server);
@@ -270,13 +274,13 @@ fn a_migration_that_fails_half_way_is_continued_when_its_cause_is_gone_on_mariad
     // Somebody else's column is in the way of the second statement.
     server.sql(&format!(
         "{UNDO} DELETE FROM schema_steps WHERE version = @last; \
-         ALTER TABLE users DROP COLUMN source;"
+         ALTER TABLE codes DROP COLUMN auth_s;"
     ));
     for _ in 0..2 {
         let text = failure(&server.url("penstock"));
-        assert!(text.contains("Duplicate column name 'source_id'"), "{text}");
+        assert!(text.contains("Duplicate column name 'auth_s'"), "{text}");
     }
-    server.sql("ALTER TABLE users DROP COLUMN source_id, DROP COLUMN claims");
+    server.sql("ALTER TABLE devices DROP COLUMN auth_s; ALTER TABLE users DROP INDEX users_source");
     works(&server);
 }
 
