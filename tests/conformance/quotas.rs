@@ -592,7 +592,8 @@ fn a_custom_rule_limits_requests_to_all_apis_or_to_one() {
                  [[plan]]\nname = \"OfB\"\nlimits = [{ requests = 1, per = \"1y\", by = [\"user\", \"api\"] }]\n\
                  [[custom]]\nplan = \"Tenant\"\n[[custom]]\nplan = \"OfB\"\napi = \"/b\"\n";
     files.write("plans.toml", plans);
-    let gateway = files.issuer("resident", &issuer).start();
+    let files = files.issuer("resident", &issuer);
+    let gateway = files.start();
     let tenant = |name: &str| format!("{}X-Tenant: {name}\r\n", field(&issuer.token()));
     let (a, b) = (tenant("a"), tenant("b"));
     check(&gateway, &[("GET /a/x", &a), ("GET /b/x", "X-Tenant: a\r\n")], "200, 200");

@@ -51,9 +51,7 @@ impl Quotas {
         let deny = DenyTable::compile(&snapshot.plans.deny);
         Arc::new(Self { plans, subscribers, deny, apis })
     }
-}
 
-impl Quotas {
     /// The plans of an API and of one of its operations.
     pub(crate) fn of(
         &self,
@@ -65,9 +63,7 @@ impl Quotas {
             Some(None) | None => (None, None),
         }
     }
-}
 
-impl Quotas {
     /// What requests to the endpoints of this type use, whoever sends them.
     pub(crate) fn backend(&self, routes: &ApiRoutes, key_type: KeyType) -> Option<PlanUse> {
         let [production, sandbox] = self.apis.get(routes.slot as usize)?.as_ref()?.backend;
