@@ -12,10 +12,10 @@ use wire::tls::ClientTls;
 
 use crate::{Gateway, Identity, Issuer};
 
-/// A folder with a configuration. Removed when dropped.
+/// A folder with a configuration. Removed when it and its gateways are dropped.
 #[derive(Debug)]
 pub struct Files {
-    folder: TempDir,
+    folder: Arc<TempDir>,
     identity: Identity,
     gateway: String,
     issuers: String,
@@ -33,7 +33,7 @@ impl Files {
     #[must_use]
     pub fn new() -> Self {
         let files = Self {
-            folder: tempfile::tempdir().unwrap(),
+            folder: Arc::new(tempfile::tempdir().unwrap()),
             identity: Identity::of(&["localhost", "127.0.0.1"]),
             gateway: String::new(),
             issuers: String::new(),
@@ -174,6 +174,7 @@ impl Files {
             }
         };
         let handle = follower.watch(Box::new(publish)).unwrap();
-        Gateway::running(running, self.identity.clone(), (*snapshot).clone(), Some(handle))
+        let followed = Some((handle, Arc::clone(&self.folder)));
+        Gateway::running(running, self.identity.clone(), (*snapshot).clone(), followed)
     }
 }

@@ -12,6 +12,7 @@ use model::{
     AdminSettings, Artefact, ArtefactKind, ArtefactSet, ClientCertificates, FaultStatus,
     GatewaySettings, LogSettings, Plans, Settings, Snapshot,
 };
+use tempfile::TempDir;
 use wire::tls::{ClientAuth, ClientTls, EndpointTls, ServerCertificates};
 
 use crate::{ApiBuilder, Client, Identity, Issuer, PATIENCE, Response};
@@ -170,12 +171,12 @@ pub struct Gateway {
     revision: AtomicU64,
 }
 
-/// A follower's thread, waited for when dropped.
-struct Following(Option<follow::Handle>);
+/// A follower's thread, waited for when dropped, and the folder that it follows.
+struct Following(Option<(follow::Handle, Arc<TempDir>)>);
 
 impl Drop for Following {
     fn drop(&mut self) {
-        if let Some(follower) = self.0.take() {
+        if let Some((follower, _folder)) = self.0.take() {
             follower.stop();
         }
     }
@@ -219,11 +220,11 @@ impl Gateway {
         running: Arc<gateway::Gateway>,
         identity: Identity,
         snapshot: Snapshot,
-        follower: Option<follow::Handle>,
+        followed: Option<(follow::Handle, Arc<TempDir>)>,
     ) -> Self {
         let addresses = running.addresses();
         let revision = AtomicU64::new(snapshot.revision);
-        let following = Following(follower);
+        let following = Following(followed);
         Self { following, running, addresses, identity, snapshot, revision }
     }
 
