@@ -43,6 +43,22 @@ impl Requester {
     fn has_key_of(&self, presented: &str) -> bool {
         dpop::key_of(presented).is_none_or(|key| self.key.as_deref() == Some(key))
     }
+
+    /// Binds its tokens to the key or certificate in `cnf` of another token. False: it has not proven to have that one, or
+    /// its tokens cannot be bound to it.
+    pub(crate) fn bind_as(&mut self, confirmation: &Value, peer: &Peer) -> bool {
+        match (confirmation["jkt"].as_str(), confirmation["x5t#S256"].as_str()) {
+            (Some(key), None) => self.key.as_deref() == Some(key),
+            (None, Some(thumbprint)) => {
+                self.thumbprint = peer.thumbprint();
+                // An opaque token has no place for a certificate, and a token is bound to one thing only.
+                let can_be_bound = self.token_type == TokenType::Jwt && self.key.is_none();
+                can_be_bound && self.thumbprint.as_deref() == Some(thumbprint)
+            }
+            (None, None) => confirmation.is_null(),
+            (Some(_), Some(_)) => false,
+        }
+    }
 }
 
 impl Deref for Requester {
@@ -120,7 +136,7 @@ pub(crate) async fn answer(
         "password" => password(manager, &client, form, peer).await?,
         bearer::GRANT => bearer::exchange(manager, &client, form).await?,
         device::GRANT => device::poll(manager, &client, form).await?,
-        exchange::GRANT => exchange::exchange(manager, &client, form).await?,
+        exchange::GRANT => exchange::exchange(manager, client, form, peer).await?,
         _ => client_credentials(manager, &client, form).await?,
     };
     Ok(reply::json(StatusCode::OK, &body))
