@@ -2,10 +2,12 @@
 
 use base64::Engine;
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
-use harness::{Client, Files, Identity, Response, Upstream};
+use harness::{Client, Files, Identity, ProofKey, Response, Upstream};
 use serde_json::{Value, json};
 
-use crate::key_manager::{ISS, KeyManager, PASSWORD, SIGN_IN, control, error, success};
+use crate::dpop::{TOKEN, proof};
+use crate::grants::{ACCESS_TOKEN, EXCHANGE};
+use crate::key_manager::{ISS, KeyManager, PASSWORD, SIGN_IN, basic, control, error, success};
 
 const DCR: &str = "/api/identity/oauth2/dcr/v1.1/register";
 
@@ -166,6 +168,45 @@ fn a_token_that_is_bound_to_a_registered_certificate_is_of_use_only_with_it() {
         let mut client = Client::connect_tls(gateway.address("https"), config, "localhost");
         assert_eq!(client.fetch("GET /a/x", &field).status_and_code(), expect);
     }
+}
+
+#[test]
+fn a_token_that_is_bound_to_a_certificate_is_exchanged_for_one_that_is_bound_to_it_too() {
+    let [ca, own, other] = [(); 3].map(|()| Identity::of(&["client.example"]));
+    let manager = manager(&ca);
+    let bound = json!({ "jwks": jwks(&own), "tls_client_certificate_bound_access_tokens": true });
+    let id = registered(&manager, "self_signed_tls_client_auth", &bound);
+    let of_user = post(&manager, Some(&own), "/oauth2/token", &format!("{SIGN_IN}&client_id={id}"));
+    let of_user = success(&of_user);
+    let of_user = of_user["access_token"].as_str().unwrap();
+    let form =
+        format!("grant_type={EXCHANGE}&subject_token={of_user}&subject_token_type={ACCESS_TOKEN}");
+    // Services that authenticate by a secret, whose tokens are not bound otherwise.
+    let [jwt, opaque] = ["JWT", "OAUTH"].map(|token_type| {
+        let more = json!({ "grantType": EXCHANGE, "tokenType": token_type });
+        manager.register(token_type, more)
+    });
+    let exchange = |own, (id, secret): &(String, String), more: &str| {
+        let fields = "Content-Type: application/x-www-form-urlencoded\r\n".to_owned();
+        let fields = fields + &basic(Some((id, secret))) + more;
+        connect(&manager, own).fetch_with_body("POST /oauth2/token", &fields, &form)
+    };
+    let [with_key, with_both] = [(); 2].map(|()| proof(&ProofKey::default(), TOKEN));
+    for (own, service, more, why) in [
+        (None, &jwt, "", "no certificate"),
+        (Some(&other), &jwt, "", "another one"),
+        (None, &jwt, with_key.as_str(), "a key instead"),
+        (Some(&own), &jwt, with_both.as_str(), "a key, too"),
+        (Some(&own), &opaque, "", "an opaque token has no place for it"),
+    ] {
+        assert_eq!(error(&exchange(own, service, more)), "400 invalid_request", "{why}");
+    }
+    let issued = success(&exchange(Some(&own), &jwt, ""));
+    let form = format!("token={}", issued["access_token"].as_str().unwrap());
+    let login = (jwt.0.as_str(), jwt.1.as_str());
+    let found = success(&manager.post("/oauth2/introspect", Some(login), &form));
+    let thumbprint = BASE64_URL_SAFE_NO_PAD.encode(jose::sha256(&own.certificate()));
+    assert_eq!(found["cnf"], json!({ "x5t#S256": thumbprint }));
 }
 
 #[test]

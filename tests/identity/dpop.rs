@@ -6,15 +6,15 @@ use serde_json::{Value, json};
 use crate::key_manager::{KeyManager, Login, PASSWORD, basic, error, success};
 use crate::revocations::gateway;
 
-const TOKEN: &str = "POST https://localhost:9443/oauth2/token";
+pub(crate) const TOKEN: &str = "POST https://localhost:9443/oauth2/token";
 const CLIENT_CREDENTIALS: &str = "grant_type=client_credentials";
 
 /// The header field with a proof for `request`, without a token.
-fn proof(key: &ProofKey, request: &str) -> String {
+pub(crate) fn proof(key: &ProofKey, request: &str) -> String {
     format!("DPoP: {}\r\n", key.proof(request, "").claim("ath", Value::Null).sign())
 }
 
-fn post(manager: &KeyManager, fields: &str, form: &str) -> Response {
+pub(crate) fn post(manager: &KeyManager, fields: &str, form: &str) -> Response {
     let fields = format!("{fields}Content-Type: application/x-www-form-urlencoded\r\n");
     manager.connect().fetch_with_body("POST /oauth2/token", &fields, form)
 }

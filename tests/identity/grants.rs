@@ -1,13 +1,14 @@
 //! Grants beside those of [`crate::tokens`] and [`crate::codes`]: devices and token exchange; clients that sign.
 
-use harness::{Issuer, Response};
+use harness::{Issuer, ProofKey, Response};
 use serde_json::{Value, json};
 
-use crate::key_manager::{ISS, KeyManager, PASSWORD, SIGN_IN, error, success};
+use crate::dpop::{self, TOKEN, proof};
+use crate::key_manager::{ISS, KeyManager, PASSWORD, SIGN_IN, basic, error, success};
 
 const DEVICE: &str = "urn:ietf:params:oauth:grant-type:device_code";
-const EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
-const ACCESS_TOKEN: &str = "urn:ietf:params:oauth:token-type:access_token";
+pub(crate) const EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
+pub(crate) const ACCESS_TOKEN: &str = "urn:ietf:params:oauth:token-type:access_token";
 const ALLOW: &str = "&username=admin&password=correct+horse+battery&decision=allow";
 
 fn text<'a>(body: &'a Value, name: &str) -> &'a str {
@@ -173,6 +174,38 @@ fn a_service_exchanges_the_token_of_a_user_for_one_with_fewer_scopes() {
         }
         assert_eq!(manager.post("/oauth2/revoke", Some(app), &users_form).status, 200);
         assert_eq!(error(&exchange(&users, "")), "400 invalid_request", "revoked");
+    }
+}
+
+#[test]
+fn a_token_that_is_bound_to_a_key_is_exchanged_for_one_that_is_bound_to_it_too() {
+    let manager = KeyManager::start();
+    for token_type in ["JWT", "OAUTH"] {
+        let client = |name: &str, grants: &str| {
+            let more = json!({ "grantType": grants, "tokenType": token_type });
+            manager.register(&format!("{name} {token_type}"), more)
+        };
+        let (app, service) = (client("app", "password"), client("service", EXCHANGE));
+        let (app, service) =
+            ((app.0.as_str(), app.1.as_str()), (service.0.as_str(), service.1.as_str()));
+        let (key, other) = (ProofKey::default(), ProofKey::default());
+        let post = |login, fields: &str, form: &str| {
+            dpop::post(&manager, &(basic(Some(login)) + fields), form)
+        };
+        let users = success(&post(app, &proof(&key, TOKEN), SIGN_IN));
+        let form = format!(
+            "grant_type={EXCHANGE}&subject_token={}&subject_token_type={ACCESS_TOKEN}",
+            text(&users, "access_token")
+        );
+        for fields in [String::new(), proof(&other, TOKEN)] {
+            let refused = post(service, &fields, &form);
+            assert_eq!(error(&refused), "400 invalid_request", "{token_type} {fields}");
+        }
+        let issued = success(&post(service, &proof(&key, TOKEN), &form));
+        assert_eq!(issued["token_type"], "DPoP");
+        let form = format!("token={}", text(&issued, "access_token"));
+        let found = success(&manager.post("/oauth2/introspect", Some(service), &form));
+        assert_eq!((&found["username"], &found["cnf"]), (&json!("admin"), &key.confirmation()));
     }
 }
 

@@ -1,11 +1,12 @@
 //! Token exchange: a service that received a user's token gets one of its own for the same user, with the same scopes
-//! or fewer, and no longer valid. Source: RFC 8693 section 2.
+//! or fewer, no longer valid, and bound to the same key or certificate. Source: RFC 8693 section 2.
 
 use serde_json::{Value, json};
 use store::TokenType;
 
 use crate::form::Form;
 use crate::manager::Manager;
+use crate::peer::Peer;
 use crate::reply::Refusal;
 use crate::token::{Grant, Requester, issue, narrowed, stored};
 use crate::{inspect, outside, secrets};
@@ -16,11 +17,15 @@ const JWT: &str = "urn:ietf:params:oauth:token-type:jwt";
 
 pub(crate) async fn exchange(
     manager: &Manager,
-    client: &Requester,
+    mut client: Requester,
     form: &Form,
+    peer: &Peer,
 ) -> Result<Value, Refusal> {
     const WRONG: Refusal =
         Refusal::InvalidRequest("the subject token is not an active access token of a user");
+    const BOUND: Refusal = Refusal::InvalidRequest(
+        "the subject token is bound to a key or certificate that the new one cannot be bound to",
+    );
     for (name, error, why) in [
         ("actor_token", "invalid_request", "`actor_token` is not supported"),
         ("audience", "invalid_target", "`audience` is not supported"),
@@ -41,15 +46,19 @@ pub(crate) async fn exchange(
     }
     let claims = inspect::active(manager, token).await?.ok_or(WRONG)?;
     let user = claims["username"].as_str().ok_or(WRONG)?;
+    // Otherwise, a stolen token would become one that is of use to the thief.
+    if !client.bind_as(&claims["cnf"], peer) {
+        return Err(BOUND);
+    }
     // A logout or a stolen refresh token ends what was exchanged, too.
     let name = if inspect::is_jwt(token) { claims["jti"].as_str() } else { Some(token) };
     let own = manager.store.user(user).await?;
     // After the user: a change of the user removes the token.
     let subject = manager.store.token(&secrets::hash(name.unwrap_or_default())).await?;
     let subject = subject.ok_or(WRONG)?;
-    let mut grant = Grant::new(client, Some(user), String::new());
+    let mut grant = Grant::new(manager, &client, Some(user), String::new());
     grant.claims = own.as_ref().map(outside::claims).unwrap_or_default();
-    grant.scope = narrowed(form.get("scope"), claims["scope"].as_str().unwrap_or(""), client)?;
+    grant.scope = narrowed(form.get("scope"), claims["scope"].as_str().unwrap_or(""), &client)?;
     grant.family = Some(&subject.family);
     let left_s = claims["exp"].as_u64().unwrap_or(0).saturating_sub(manager.now_s());
     grant.access_s = grant.access_s.min(left_s);
