@@ -131,9 +131,11 @@ impl Files {
         let client_tls = ClientTls::insecure();
         let upstreams = gateway::Upstreams::start(&settings).unwrap();
         let [fetching, asking, vault] = [(); 3].map(|()| Arc::clone(&upstreams));
+        let certificates = Arc::default();
         let options = Options {
             configuration: Some(file),
             https: settings.has_https(),
+            certificates: Arc::clone(&certificates),
             clock: Arc::new(SystemClock::new()),
             fetch: Arc::new(move |url| fetching.fetch_key_set(url, &ClientTls::insecure())),
             ask_feed: Arc::new(move |from, request| {
@@ -146,7 +148,7 @@ impl Files {
         let (follower, snapshot) = Follower::load(settings.clone(), options).unwrap();
         let status = follower.status();
         let parts = Parts {
-            certificates: follower.certificates(),
+            certificates,
             client_auth: None,
             client_tls: Arc::clone(&client_tls),
             upstreams,

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -24,8 +25,11 @@ fn data() -> tempfile::TempDir {
     for sample in ["apis/echo.yaml", "artifacts/orders.xml"] {
         edit(folder.path(), sample, &[(&port, &echo)]);
     }
-    let ports = [":8280\"", ":8243\"", ":8290\"", ":9201\"", ":9443\""].map(|port| (port, ":0\""));
+    let ports = [":8280\"", ":8243\"", ":8290\"", ":9201\""].map(|port| (port, ":0\""));
     edit(folder.path(), "penstock.toml", &ports);
+    // The gateway, too, asks the control plane at this port.
+    let control = format!("127.0.0.1:{}", free_port());
+    edit(folder.path(), "penstock.toml", &[("127.0.0.1:9443", &control)]);
     folder
 }
 
@@ -49,28 +53,40 @@ fn up(folder: &Path) -> (Process, String) {
     (process, printed)
 }
 
-/// The output of the `curl` lines of `printed`, run by a shell.
+/// The output of a script.
+#[track_caller]
+fn sh(script: &str) -> String {
+    // In another folder: the printed lines work anywhere.
+    let elsewhere = tempfile::tempdir().unwrap();
+    let mut shell = Command::new("sh");
+    let output = shell.args(["-c", script]).current_dir(elsewhere.path()).output().unwrap();
+    assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn lines<'a>(printed: &'a str, start: &'a str) -> impl DoubleEndedIterator<Item = &'a str> {
+    printed.lines().filter(move |line| line.starts_with(start))
+}
+
+/// The token that the printed line gets.
+#[track_caller]
+fn token(printed: &str) -> String {
+    let line = lines(printed, "TOKEN=").next().expect("a line for a token");
+    sh(&format!("{line}\nprintf %s \"$TOKEN\""))
+}
+
+/// The output of the `curl` lines of `printed`, run by a shell with the token.
 fn run_curls(printed: &str) -> Vec<String> {
-    let lines = printed.lines().filter(|line| line.starts_with("curl "));
-    let run = |line: &str| {
-        // In another folder: the lines work anywhere.
-        let elsewhere = tempfile::tempdir().unwrap();
-        let output =
-            Command::new("sh").args(["-c", line]).current_dir(elsewhere.path()).output().unwrap();
-        assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).unwrap()
-    };
-    lines.map(run).collect()
+    let token = token(printed);
+    lines(printed, "curl ").map(|line| sh(&format!("TOKEN={token}\n{line}"))).collect()
 }
 
 #[track_caller]
 fn check_curls(printed: &str) {
     let responses = run_curls(printed);
-    let [token, http, https, many, order, denied] = responses.as_slice() else {
-        panic!("six lines in {printed}")
+    let [http, https, many, order, denied] = responses.as_slice() else {
+        panic!("five lines in {printed}")
     };
-    assert!(token.starts_with("HTTP/") && token.contains(" 200"), "{token}");
-    assert!(token.contains("\"access_token\":\"ey"), "{token}");
     // Its plan allows 20 a minute, a part of which may be used.
     let (allowed, limited): (Vec<&str>, Vec<&str>) =
         many.split_whitespace().partition(|status| *status == "200");
@@ -130,6 +146,83 @@ fn after_kill_9_the_same_data_folder_starts_again() {
 }
 
 #[test]
+fn the_gateway_follows_its_key_manager_also_after_a_restart() {
+    let folder = data();
+    let (mut process, printed) = up(folder.path());
+    let (_, password) = printed.split_once("(shown only now): ").unwrap();
+    let admin = format!("admin:{}", password.lines().next().unwrap());
+    let secret = folder.path().join("data dir/keys/gateway-secret");
+    let mode = fs::metadata(&secret).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let kept = fs::read(&secret).unwrap();
+    let sample = fs::read_to_string(folder.path().join("data dir/client")).unwrap();
+    revoke(&printed, sample.trim(), &token(&printed));
+
+    // Its tokens are opaque, and its application is only in the database.
+    let profile = r#"{"clientName": "mine", "owner": "admin", "grantType": "client_credentials",
+        "saasApp": true, "tokenType": "OAUTH"}"#;
+    let registered =
+        control(&printed, &admin, "client-registration/v0.17/register", &json(profile));
+    let client =
+        format!("{}:{}", value(&registered, "clientId"), value(&registered, "clientSecret"));
+    let application = format!(
+        r#"{{"owner": "admin", "keys": [{{"client_id": "{}"}}],
+        "subscriptions": [{{"api": "Echo", "version": "1.0.0", "plan": "Gold"}}]}}"#,
+        value(&registered, "clientId")
+    );
+    let put = format!("-X PUT {}", json(&application));
+    control(&printed, &admin, "api/penstock/applications/mine", &put);
+    let issued = |printed: &str| {
+        let form = "-d grant_type=client_credentials";
+        value(&control(printed, &client, "oauth2/token", form), "access_token")
+    };
+    let opaque = issued(&printed);
+    assert!(!opaque.contains('.'), "{opaque}");
+    wait_until(|| call(&printed, &opaque).starts_with("HTTP/1.1 200 "));
+    revoke(&printed, &client, &opaque);
+    process.signal(SIGINT);
+    assert_eq!(process.wait().code(), Some(0), "{}", process.text());
+
+    let (_process, printed) = up(folder.path());
+    assert_eq!(fs::read(&secret).unwrap(), kept, "the secret is kept");
+    assert!(call(&printed, &opaque).starts_with("HTTP/1.1 401 "));
+    revoke(&printed, &client, &issued(&printed));
+}
+
+/// Revokes a token that the gateway accepts, which then rejects it.
+#[track_caller]
+fn revoke(printed: &str, login: &str, token: &str) {
+    let response = call(printed, token);
+    assert!(response.starts_with("HTTP/1.1 200 "), "{response}");
+    control(printed, login, "oauth2/revoke", &format!("-d token={token}"));
+    wait_until(|| call(printed, token).starts_with("HTTP/1.1 401 "));
+}
+
+/// Sends a token to the sample API with the first printed line.
+#[track_caller]
+fn call(printed: &str, token: &str) -> String {
+    let line = lines(printed, "curl ").next().unwrap();
+    sh(&format!("TOKEN={token}\n{line}"))
+}
+
+/// The response of the control plane.
+#[track_caller]
+fn control(printed: &str, login: &str, path: &str, flags: &str) -> String {
+    let (_, at) = printed.split_once("Control plane: ").unwrap();
+    let url = at.lines().next().unwrap();
+    sh(&format!("curl -sS --fail-with-body -k -u '{login}' {flags} {url}/{path}"))
+}
+
+fn json(body: &str) -> String {
+    format!("-H 'Content-Type: application/json' -d '{body}'")
+}
+
+fn value(response: &str, name: &str) -> String {
+    let response: serde_json::Value = serde_json::from_str(response).unwrap();
+    response[name].as_str().unwrap().to_owned()
+}
+
+#[test]
 fn an_https_listener_that_only_a_flag_opens_has_a_certificate() {
     let folder = data();
     edit(folder.path(), "penstock.toml", &[("https = \"127.0.0.1:0\"\napis", "apis")]);
@@ -173,9 +266,9 @@ fn flags_replace_the_ports_of_the_configuration() {
 fn the_sample_api_may_be_edited_while_it_runs() {
     let folder = data();
     let (_process, printed) = up(folder.path());
-    let denied = printed.lines().rfind(|line| line.starts_with("curl ")).unwrap();
-    assert!(run_curls(denied)[0].starts_with("HTTP/1.1 401 "));
+    let denied = lines(&printed, "curl ").next_back().unwrap();
+    assert!(sh(denied).starts_with("HTTP/1.1 401 "));
     edit(folder.path(), "apis/echo.yaml", &[("paths:", "security: []\npaths:")]);
-    wait_until(|| !run_curls(denied)[0].starts_with("HTTP/1.1 401 "));
-    assert!(run_curls(denied)[0].ends_with("{\"hello\":\"world\"}"));
+    wait_until(|| !sh(denied).starts_with("HTTP/1.1 401 "));
+    assert!(sh(denied).ends_with("{\"hello\":\"world\"}"));
 }

@@ -23,6 +23,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let options = Options {
         configuration: None,
         https: false,
+        certificates: Arc::default(),
         clock: Arc::new(clock.clone()),
         fetch: Arc::new(|_| Err("no issuer has a URL".to_owned())),
         ask_feed: Arc::new(|_, _| Err("no issuer has a URL".to_owned())),

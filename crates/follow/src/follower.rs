@@ -64,6 +64,8 @@ pub struct Options {
     /// Whether there is an https listener, which needs certificates. The settings may have none: its
     /// address can come from the command line.
     pub https: bool,
+    /// Those of this listener. Loaded at the start, and when the files change.
+    pub certificates: Arc<ServerCertificates>,
     pub clock: Arc<dyn Clock + Send + Sync>,
     pub fetch: Fetch,
     pub ask_feed: AskFeed,
@@ -193,7 +195,8 @@ impl Follower {
         settings: Settings,
         options: Options,
     ) -> Result<(Self, Arc<Snapshot>), ConfigurationError> {
-        let Options { configuration, https, clock, fetch, ask_feed, ask_vault } = options;
+        let Options { configuration, https, certificates, clock, fetch, .. } = options;
+        let Options { ask_feed, ask_vault, .. } = options;
         let now = clock.now();
         let status = Arc::new(Status::default());
         // Before they are read, so that later changes are noticed.
@@ -201,7 +204,9 @@ impl Follower {
         for file in others::single_files(configuration.as_deref(), &settings, https) {
             tracked.look(&Arc::from(file));
         }
-        let certificates = others::first_certificates(&settings, https, &status, now)?;
+        if https {
+            others::first_certificates(&certificates, &settings, &status, now)?;
+        }
         let (sender, receiver) = mpsc::channel();
         let mut follower = Self {
             wanted: settings.clone(),
@@ -270,12 +275,6 @@ impl Follower {
     #[must_use]
     pub fn settings(&self) -> &Settings {
         &self.settings
-    }
-
-    /// The certificates of the https listener, replaced when the files change.
-    #[must_use]
-    pub fn certificates(&self) -> Arc<ServerCertificates> {
-        Arc::clone(&self.certificates)
     }
 
     /// The current diagnostics.
@@ -540,6 +539,7 @@ mod tests {
         let options = Options {
             configuration: Some(configuration.to_owned()),
             https: false,
+            certificates: Arc::default(),
             clock: Arc::new(SystemClock::new()),
             fetch: Arc::new(|_| Err(String::new())),
             ask_feed: Arc::new(|_, _| Err(String::new())),

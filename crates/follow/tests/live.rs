@@ -488,8 +488,9 @@ impl Scene {
         let https = self.settings.has_https();
         let ask_feed: AskFeed = Arc::new(|_, _| Err("not followed".to_owned()));
         let ask_vault: AskVault = Arc::new(|_, _, _| Err("not followed".to_owned()));
-        let fetch = fetch();
-        let options = Options { configuration, https, clock, fetch, ask_feed, ask_vault };
+        let (certificates, fetch) = (Arc::default(), fetch());
+        let options =
+            Options { configuration, https, certificates, clock, fetch, ask_feed, ask_vault };
         let (follower, snapshot) = Follower::load(self.settings.clone(), options).unwrap();
         self.status = follower.status();
         self.unknown_kid = Some(follower.on_unknown_kid());

@@ -269,7 +269,7 @@ async fn register(
     Ok(Registered { id, secret, wanted })
 }
 
-/// Registers a client of [`ADMIN`] for `client_credentials`, with this id; or gives the one of that name a new secret.
+/// Registers a client of [`ADMIN`] for `client_credentials`, with this id and these scopes; or gives the one of that name a new secret.
 /// Returns its id and secret.
 ///
 /// # Errors
@@ -278,6 +278,7 @@ pub fn put_client(
     database: &Database,
     name: &str,
     id: &str,
+    scopes: &str,
 ) -> Result<(String, String), UserError> {
     let secret = secrets::secret(&SystemEntropy);
     let client = Client {
@@ -289,7 +290,7 @@ pub fn put_client(
         name: name.to_owned(),
         owner: ADMIN.to_owned(),
         grants: "client_credentials".to_owned(),
-        scopes: String::new(),
+        scopes: scopes.to_owned(),
         redirects: String::new(),
         token_type: TokenType::Jwt,
         created_s: SystemClock::new().now().unix_s,

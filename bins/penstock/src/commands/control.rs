@@ -125,26 +125,24 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The control plane that `up` runs beside the gateway; `None`: it is not configured.
+/// The control plane that `up` runs beside the gateway, whose certificates it uses; `None`: it is not configured.
 pub(crate) fn beside(
     settings: &Settings,
     gateways: &Arc<ServerCertificates>,
 ) -> Result<Option<Control>, Failure> {
     let Some(control) = &settings.control else { return Ok(None) };
-    let certificates = if settings.has_https() {
-        Arc::clone(gateways)
-    } else {
-        Arc::new(ServerCertificates::new(load_certificates(settings)?))
-    };
-    start(control, settings, certificates).map(Some)
+    gateways.replace(load_certificates(settings)?);
+    start(control, settings, Arc::clone(gateways)).map(Some)
 }
 
-/// Registers the client of the sample application. Returns its id and its secret.
-pub(crate) fn sample_client(
-    settings: &ControlSettings,
+/// Registers the client `name`, with this id and these scopes. Returns its id and its secret.
+pub(crate) fn put_client(
+    store: &StoreSettings,
+    name: &str,
     id: &str,
+    scopes: &str,
 ) -> Result<(String, String), Failure> {
-    manager::put_client(&database(&settings.store), "sample", id).map_err(Failure::error)
+    manager::put_client(&database(store), name, id, scopes).map_err(Failure::error)
 }
 
 /// What is printed once.

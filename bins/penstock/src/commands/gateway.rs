@@ -31,7 +31,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let serving = Serving::start(&arguments.config, &Listen::default())?;
+    let (serving, ()) = Serving::start(&arguments.config, &Listen::default(), |_, _| Ok(()))?;
     let addresses = serving.addresses();
     let address = |listener: Option<std::net::SocketAddr>| {
         listener.map_or_else(|| "off".to_owned(), |address| address.to_string())

@@ -26,8 +26,6 @@ pub(crate) struct Serving {
     follower: Handle,
     signals: Signals,
     pub(crate) settings: Settings,
-    #[cfg_attr(not(feature = "control"), allow(dead_code, reason = "the control plane's"))]
-    pub(crate) certificates: Arc<ServerCertificates>,
     /// Of limits with other gateways.
     reconciliation: Option<reconcile::Handle>,
     log: ProcessLog,
@@ -60,8 +58,13 @@ type Trust = Arc<Mutex<Arc<ClientTls>>>;
 
 impl Serving {
     /// Reads `configuration`, with the listeners of `listen` in place of its own, and starts serving. Requests are
-    /// accepted when it returns.
-    pub(crate) fn start(configuration: &Path, listen: &Listen) -> Result<Self, Failure> {
+    /// accepted when it returns. `before` starts what the gateway asks at its start; it gets the settings, and the
+    /// certificates of the https listener, not loaded yet.
+    pub(crate) fn start<T>(
+        configuration: &Path,
+        listen: &Listen,
+        before: impl FnOnce(&Settings, &Arc<ServerCertificates>) -> Result<T, Failure>,
+    ) -> Result<(Self, T), Failure> {
         let read = follow::read_settings_to_serve(configuration);
         let (configured, warnings) = read.map_err(|invalid| report(&invalid.diagnostics))?;
         let mut settings = configured.clone();
@@ -79,6 +82,8 @@ impl Serving {
         }
         raise_open_files();
         let signals = Signals::listen()?;
+        let certificates = Arc::<ServerCertificates>::default();
+        let started = before(&settings, &certificates)?;
         let client_tls = client_tls(&settings.upstream_tls).map_err(Failure::Error)?;
         let trust: Trust = Arc::new(Mutex::new(Arc::clone(&client_tls)));
         let upstreams = Upstreams::start(&settings).map_err(|error| {
@@ -87,6 +92,7 @@ impl Serving {
         let options = Options {
             configuration: Some(configuration.to_owned()),
             https: settings.has_https(),
+            certificates: Arc::clone(&certificates),
             clock: Arc::new(SystemClock::new()),
             fetch: fetch(&trust, &upstreams),
             ask_feed: ask_feed(&trust, &upstreams),
@@ -95,10 +101,9 @@ impl Serving {
         let (follower, snapshot) =
             Follower::load(configured, options).map_err(|invalid| report(&invalid.diagnostics))?;
         settings.credentials.clone_from(&follower.settings().credentials);
-        let certificates = follower.certificates();
         let figures = settings.quotas.as_ref().map(|_| Arc::<reconcile::Figures>::default());
         let parts = Parts {
-            certificates: Arc::clone(&certificates),
+            certificates,
             client_auth: client_auth(settings.tls.clients.as_ref()).map_err(Failure::Error)?,
             client_tls,
             upstreams,
@@ -116,7 +121,7 @@ impl Serving {
         let follower = follower.watch(publish).map_err(|error| {
             Failure::Error(format!("cannot start the thread that follows files: {error}"))
         })?;
-        Ok(Self { gateway, follower, signals, settings, certificates, reconciliation, log })
+        Ok((Self { gateway, follower, signals, settings, reconciliation, log }, started))
     }
 
     pub(crate) fn addresses(&self) -> Addresses {

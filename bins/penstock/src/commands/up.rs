@@ -4,14 +4,18 @@ use std::fs;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use base::{Clock, SystemClock};
 use clap::Args;
 use follow::Checked;
+#[cfg(feature = "control")]
+use formats::declarative::ControlPlane;
 use formats::declarative::{FirstStart, render_default};
 use jose::{Header, SigningKey};
 use lab::echo::{Echo, Options};
 use model::{Api, Settings, Severity};
+use wire::tls::ServerCertificates;
 
 use super::serving::{Listen, Serving, fetch_alone};
 use super::{stdout, token};
@@ -23,6 +27,9 @@ const SAMPLE_APPLICATION: &str = include_str!("../../../../examples/application.
 /// Its client, and its requests a minute.
 const CLIENT_ID: &str = "sample-client";
 const REQUESTS_PER_MINUTE: u32 = 20;
+/// The gateway's own client at the control plane.
+#[cfg(feature = "control")]
+const GATEWAY: &str = "penstock-gateway";
 /// The endpoint in the samples, without its port.
 const ECHO: &str = "127.0.0.1:";
 const ECHO_PORT: u16 = 8688;
@@ -83,6 +90,11 @@ struct Places {
     /// `id:secret` of the sample application's client.
     #[cfg(feature = "control")]
     client: PathBuf,
+    /// The database of the control plane, and the secret of the gateway's own client there.
+    #[cfg(feature = "control")]
+    store: PathBuf,
+    #[cfg(feature = "control")]
+    gateway_secret: PathBuf,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
@@ -97,35 +109,39 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let echo = start_echo(&places)?;
     let Arguments { http, https, integration, admin, .. } = *arguments;
     let listen = Listen { http, https, integration, admin };
-    let serving = Serving::start(&places.configuration, &listen)?;
+    // The gateway asks the control plane at its start.
+    let (serving, (_control, token_request)) =
+        Serving::start(&places.configuration, &listen, |settings, certificates| {
+            start_control(settings, certificates, &places)
+        })?;
     let echo_address = echo.as_ref().map(Echo::addr);
-    #[cfg(feature = "control")]
-    let control = super::control::beside(&serving.settings, &serving.certificates)?;
-    #[cfg(feature = "control")]
-    let (control, token_request) = announce(control, &serving.settings, &places)?;
-    #[cfg(not(feature = "control"))]
-    let token_request = String::new();
-    #[cfg(not(feature = "control"))]
-    if serving.settings.control.is_some() {
-        tracing::warn!("this build has no control plane; [control] is not used");
-    }
     drop(stdout(&welcome(&serving, &places, echo_address, has_token, &token_request)));
-    let ended = serving.wait();
-    drop(echo);
-    #[cfg(feature = "control")]
-    drop(control);
-    ended
+    serving.wait()
 }
 
-/// Prints the address of the control plane, and the password that its first start generated. Returns the `curl` line
-/// for a token, too.
-#[cfg(feature = "control")]
-fn announce(
-    control: Option<manager::Control>,
+#[cfg(not(feature = "control"))]
+fn start_control(
     settings: &Settings,
+    _: &Arc<ServerCertificates>,
+    _: &Places,
+) -> Result<((), String), Failure> {
+    if settings.control.is_some() {
+        tracing::warn!("this build has no control plane; [control] is not used");
+    }
+    Ok(((), String::new()))
+}
+
+/// Prints the address of the control plane, and the password that its first start generated. Returns the command that
+/// prints a token, too.
+#[cfg(feature = "control")]
+fn start_control(
+    settings: &Settings,
+    certificates: &Arc<ServerCertificates>,
     places: &Places,
 ) -> Result<(Option<manager::Control>, String), Failure> {
-    let Some(mut control) = control else { return Ok((None, String::new())) };
+    let Some(mut control) = super::control::beside(settings, certificates)? else {
+        return Ok((None, String::new()));
+    };
     stdout(&format!("Control plane: https://{}\n", control.address()))?;
     if let Some(password) = control.take_generated_password() {
         stdout(&super::control::announcement(manager::ADMIN, &password))?;
@@ -135,15 +151,15 @@ fn announce(
         return Ok((Some(control), String::new()));
     };
     if !places.client.exists() {
-        let (id, secret) = super::control::sample_client(of_control, CLIENT_ID)?;
+        let (id, secret) = super::control::put_client(&of_control.store, "sample", CLIENT_ID, "")?;
         let client = format!("{id}:{secret}\n");
         written(&places.client, follow::write_private(&places.client, client.as_bytes()))?;
     }
     let (trust, client) = (trust(settings), quoted(&places.client.display().to_string()));
     let url = format!("https://{}/oauth2/token", control.address());
     let request = format!(
-        "A token of the sample application, from the key manager:\n\n\
-         curl -i {trust} -u \"$(cat {client})\" -d grant_type=client_credentials {url}\n\n"
+        "curl -sS {trust} -u \"$(cat {client})\" -d grant_type=client_credentials {url} | \
+         sed 's/.*\"access_token\":\"\\([^\"]*\\).*/\\1/'"
     );
     Ok((Some(control), request))
 }
@@ -163,6 +179,10 @@ impl Places {
             token: data.join("token"),
             #[cfg(feature = "control")]
             client: data.join("client"),
+            #[cfg(feature = "control")]
+            store: data.join("penstock.db"),
+            #[cfg(feature = "control")]
+            gateway_secret: data.join("keys/gateway-secret"),
         })
     }
 
@@ -194,6 +214,8 @@ fn first_start(places: &Places) -> Result<(), Failure> {
             written(file, follow::write_public(file, sample.as_bytes()))?;
         }
     }
+    #[cfg(feature = "control")]
+    let client_id = register_gateway(places)?;
     let configuration = render_default(&FirstStart {
         http: "127.0.0.1:8280",
         https: "127.0.0.1:8243",
@@ -206,10 +228,29 @@ fn first_start(places: &Places) -> Result<(), Failure> {
         issuer_name: ISSUER_NAME,
         iss: ISS,
         jwks: "keys/jwks.json",
-        control: cfg!(feature = "control").then_some(("127.0.0.1:9443", "keys/signing.pem")),
+        #[cfg(feature = "control")]
+        control: Some(ControlPlane {
+            https: "127.0.0.1:9443",
+            key: "keys/signing.pem",
+            client_id: &client_id,
+            client_secret: "keys/gateway-secret",
+            certificate: "data/tls.crt",
+        }),
+        #[cfg(not(feature = "control"))]
+        control: None,
     });
     let kept = follow::write_public(&places.configuration, configuration.as_bytes());
     written(&places.configuration, kept)
+}
+
+/// Registers the gateway as a client of its control plane, and keeps the secret. Returns the client's id.
+#[cfg(feature = "control")]
+fn register_gateway(places: &Places) -> Result<String, Failure> {
+    let store = model::StoreSettings::Sqlite(places.store.clone());
+    let (id, secret) = super::control::put_client(&store, GATEWAY, GATEWAY, "penstock_gateway")?;
+    let file = &places.gateway_secret;
+    written(file, follow::write_private(file, format!("{secret}\n").as_bytes()))?;
+    Ok(id)
 }
 
 /// Points the samples to the echo backend on `port`. An edited sample is not changed.
@@ -373,14 +414,19 @@ fn welcome(
         return text + &sample_problems(places) + "Press Ctrl-C to stop.\n";
     };
     let path = format!("{}/hello", api.base_path);
-    let bearer = format!(
-        "-H \"Authorization: Bearer $(cat {})\"",
-        quoted(&places.token.display().to_string())
-    );
+    let bearer = "-H \"Authorization: Bearer $TOKEN\"";
     let body = "-d '{\"hello\":\"world\"}'";
-    text += token_request;
+    let kept = quoted(&places.token.display().to_string());
+    let (from, print_token) = if token_request.is_empty() {
+        (format!("valid for {TOKEN_DAYS} days"), format!("cat {kept}"))
+    } else {
+        let from = format!("from the key manager ({kept} has one for {TOKEN_DAYS} days)");
+        (from, token_request.to_owned())
+    };
     if has_token {
-        text += &format!("With one that is valid for {TOKEN_DAYS} days:\n\n");
+        text +=
+            &format!("A token of the sample application, {from}:\n\nTOKEN=$({print_token})\n\n");
+        text += "With it:\n\n";
         if let Some(url) = http {
             text += &format!("curl -i {bearer} {body} {url}{path}\n\n");
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use base::{Now, limits};
 use model::{KeySource, Settings, VaultField};
-use wire::tls::{CertificateSet, ServerCertificates};
+use wire::tls::ServerCertificates;
 
 use super::{Change, Follower, Message, Publish, Walk, Work};
 use crate::certificates;
@@ -24,24 +24,20 @@ use crate::walk::{self, Roots, Version};
 /// The key of certificates in the status.
 const CERTIFICATES: &str = "certificates";
 
-/// The certificates at the start; none without an https listener.
+/// Loads the certificates of the https listener at the start.
 pub(super) fn first_certificates(
+    current: &ServerCertificates,
     settings: &Settings,
-    https: bool,
     status: &Status,
     now: Now,
-) -> Result<Arc<ServerCertificates>, ConfigurationError> {
-    let set = if https {
-        let loaded = certificates::load(&settings.tls, &settings.gateway.data, now);
-        let (set, warnings) =
-            loaded.map_err(|problem| ConfigurationError { diagnostics: vec![problem] })?;
-        super::log(&warnings);
-        status.post(Path::new(CERTIFICATES), warnings);
-        set
-    } else {
-        CertificateSet::load(None, Vec::new()).expect("an empty set is valid")
-    };
-    Ok(Arc::new(ServerCertificates::new(set)))
+) -> Result<(), ConfigurationError> {
+    let loaded = certificates::load(&settings.tls, &settings.gateway.data, now);
+    let (set, warnings) =
+        loaded.map_err(|problem| ConfigurationError { diagnostics: vec![problem] })?;
+    super::log(&warnings);
+    status.post(Path::new(CERTIFICATES), warnings);
+    current.replace(set);
+    Ok(())
 }
 
 impl Follower {

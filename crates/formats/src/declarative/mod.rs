@@ -38,7 +38,7 @@ pub(crate) use credentials::{is_framing, is_sound};
 pub use manual::{MANUAL, manual_markdown};
 pub(crate) use plans::{check_name as check_plan, period_of};
 pub use plans::{read_plans, shipped};
-pub use render::{FirstStart, render_default};
+pub use render::{ControlPlane, FirstStart, render_default};
 
 /// Reads the configuration file. Relative paths are joined to the folder of `file`. `env` and
 /// `read_file` read secrets from an environment variable or a file; the latter's error is for a

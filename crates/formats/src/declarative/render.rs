@@ -23,8 +23,22 @@ pub struct FirstStart<'a> {
     pub iss: &'a str,
     /// Its JWKS file.
     pub jwks: &'a str,
-    /// `control.https`, and the private key of that JWKS file; absent: no control plane.
-    pub control: Option<(&'a str, &'a str)>,
+    /// Absent: no control plane.
+    pub control: Option<ControlPlane<'a>>,
+}
+
+/// The control plane of a first start, which the gateway follows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ControlPlane<'a> {
+    /// `control.https`.
+    pub https: &'a str,
+    /// The private key of the JWKS file.
+    pub key: &'a str,
+    /// The gateway's client there, and the file of its secret.
+    pub client_id: &'a str,
+    pub client_secret: &'a str,
+    /// The certificate of the control plane.
+    pub certificate: &'a str,
 }
 
 /// The commented `penstock.toml` of a first start; [`super::read`] accepts it.
@@ -37,11 +51,11 @@ pub fn render_default(first: &FirstStart<'_>) -> String {
     let [apis, data, jwks] = [apis, data, jwks].map(|text| quoted(text));
     let applications = quoted(first.applications);
     let [issuer_name, iss] = [issuer_name, iss].map(|text| quoted(text));
-    let control = first.control.map_or_else(String::new, |(https, key)| {
-        let [https, key] = [https, key].map(quoted);
+    let control = first.control.as_ref().map_or_else(String::new, |control| {
+        let [https, key] = [control.https, control.key].map(quoted);
         format!(
             "[control]                     # issues OAuth2 tokens: docs/credentials.md
-https = {https}
+https = {https}     # also in each `url` with this port
 issuer = {iss}
 keys = [{key}]
 
@@ -49,6 +63,25 @@ keys = [{key}]
 url = \"sqlite:penstock.db\"
 
 "
+        )
+    });
+    let control_plane = first.control.as_ref().map_or_else(String::new, |control| {
+        format!(
+            "control_plane = {}   # applications that are stored there\n",
+            followed(control, "")
+        )
+    });
+    let issuer = first.control.as_ref().map_or_else(String::new, |control| {
+        format!(
+            "introspection = {}   # for opaque tokens
+revocations = {}   # rejects revoked tokens at once
+
+[upstream_tls]
+ca = [{}]       # of the control plane; the system's are trusted, too
+",
+            followed(control, "/oauth2/introspect"),
+            followed(control, "/oauth2/revocations"),
+            quoted(control.certificate),
         )
     });
     format!(
@@ -60,7 +93,7 @@ http = {http}     # change the port here if it is in use
 https = {https}
 apis = [{apis}]             # OpenAPI files and folders, watched
 applications = [{applications}]   # a token's application must be subscribed to the API; absent: every token will do
-data = {data}               # generated keys and certificates
+{control_plane}data = {data}               # generated keys and certificates
 strict_paths = true           # paths with `//`, `;`, `%2F` or dot segments get 400
 # workers = 1                 # default: one per available CPU
 # trusted_proxies = []        # proxies that may set X-Forwarded-*, such as [\"10.0.0.0/8\"]
@@ -85,8 +118,15 @@ name = {issuer_name}
 iss = {iss}
 jwks = {jwks}               # a file or an https URL
 # audiences = [\"my-api\"]      # default: not checked
-"
+{issuer}"
     )
+}
+
+/// An endpoint of the control plane that the gateway asks as a client of its own.
+fn followed(control: &ControlPlane<'_>, path: &str) -> String {
+    let url = quoted(&format!("https://{}{path}", control.https));
+    let [id, secret] = [control.client_id, control.client_secret].map(quoted);
+    format!("{{ url = {url}, client_id = {id}, client_secret = {{ file = {secret} }} }}")
 }
 
 /// A TOML basic string.

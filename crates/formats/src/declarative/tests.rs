@@ -547,7 +547,13 @@ fn the_file_of_a_first_start_has_no_diagnostics() {
         issuer_name: "resident",
         iss: "https://localhost:9443/oauth2/token",
         jwks: "keys/jwks.json",
-        control: Some(("127.0.0.1:9443", "keys/signing.pem")),
+        control: Some(ControlPlane {
+            https: "127.0.0.1:9443",
+            key: "keys/signing.pem",
+            client_id: "penstock-gateway",
+            client_secret: "keys/secret",
+            certificate: "data/tls.crt",
+        }),
     };
     let (settings, diagnostics) = load(&render_default(&first));
     assert_eq!(diagnostics, []);
@@ -564,6 +570,17 @@ fn the_file_of_a_first_start_has_no_diagnostics() {
     let lifetimes = model::TokenLifetimes { access_s: 3_600, refresh_s: 86_400 };
     assert_eq!(control.lifetimes, lifetimes);
     assert_eq!(control.store, model::StoreSettings::Sqlite(PathBuf::from("etc/penstock.db")));
+    let issuer = settings.issuers.first().expect("an issuer");
+    let urls = [
+        settings.gateway.control_plane.map(|feed| feed.url),
+        issuer.introspection.as_ref().map(|introspection| introspection.url.clone()),
+        issuer.revocations.as_ref().map(|feed| feed.url.clone()),
+    ];
+    let urls = urls.map(|url| url.expect("it is followed"));
+    for (url, path) in urls.iter().zip(["", "/oauth2/introspect", "/oauth2/revocations"]) {
+        assert!(url.starts_with(&format!("https://127.0.0.1:9443{path}")), "{url}");
+    }
+    assert_eq!(settings.upstream_tls.ca, [PathBuf::from("etc/data/tls.crt")]);
     let without = render_default(&FirstStart { control: None, ..first });
     assert_eq!(load(&without).0.expect("it is complete").control, None);
 }
