@@ -24,7 +24,7 @@ fn text<'a>(body: &'a Value, name: &str) -> &'a str {
 }
 
 /// The claims of a JWT.
-fn claims(token: &str) -> Value {
+pub(crate) fn claims(token: &str) -> Value {
     let payload = token.split('.').nth(1).expect("a JWT");
     serde_json::from_slice(&BASE64_URL_SAFE_NO_PAD.decode(payload).unwrap()).unwrap()
 }

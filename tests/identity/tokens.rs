@@ -4,6 +4,7 @@ use harness::Issuer;
 use serde_json::{Value, json};
 
 use crate::key_manager::{KeyManager, error, success};
+use crate::openid::claims;
 
 fn text<'a>(issued: &'a Value, name: &str) -> &'a str {
     issued[name].as_str().unwrap_or_else(|| panic!("{name} in {issued}"))
@@ -19,7 +20,35 @@ fn with_refresh(manager: &KeyManager, token_type: &str) -> (String, String) {
         "tokenScope": "read write",
         "tokenType": token_type,
     });
-    manager.register("mobile", more)
+    manager.register(&format!("mobile {token_type}"), more)
+}
+
+#[test]
+fn tokens_are_valid_for_as_long_as_configured() {
+    let manager = KeyManager::with("access_token_s = 120\nrefresh_token_s = 600\n");
+    for (token_type, access_kind) in [("JWT", "jwt"), ("OAUTH", "access")] {
+        let (id, secret) = with_refresh(&manager, token_type);
+        let login = (id.as_str(), secret.as_str());
+        let first = manager.token(login, &format!("{PASSWORD_GRANT}+openid"));
+        let lifetime_s =
+            |claims: &Value| Some(claims["exp"].as_u64()?.saturating_sub(claims["iat"].as_u64()?));
+        assert_eq!(lifetime_s(&claims(text(&first, "id_token"))), Some(120));
+        let form =
+            format!("grant_type=refresh_token&refresh_token={}", text(&first, "refresh_token"));
+        for issued in [&first, &manager.token(login, &form)] {
+            assert_eq!(issued["expires_in"], 120, "{token_type}");
+            let form = format!("token={}", text(issued, "access_token"));
+            let found = success(&manager.post("/oauth2/introspect", Some(login), &form));
+            assert_eq!(lifetime_s(&found), Some(120), "{token_type}");
+        }
+        for (kind, expect) in [(access_kind, "120"), ("refresh", "600")] {
+            let stored = manager.sql(&format!(
+                "SELECT DISTINCT expires_s - issued_s FROM tokens \
+                 WHERE client = '{id}' AND kind = '{kind}'"
+            ));
+            assert_eq!(stored.trim(), expect, "{token_type} {kind}");
+        }
+    }
 }
 
 #[test]

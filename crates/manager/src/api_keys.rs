@@ -25,7 +25,7 @@ pub(crate) async fn issue(
     let mut validity_s = requested_s(body)?.unwrap_or(u64::MAX).min(options.validity_s);
     if !user.source.is_empty() {
         // Nothing but the next sign-in shows whether the source still has the user.
-        validity_s = validity_s.min(limits::REFRESH_TOKEN_S);
+        validity_s = validity_s.min(manager.lifetimes.refresh_s);
     }
     let owner = secrets::hash(&user.name);
     manager.admit_rows(&owner, 1)?;

@@ -55,7 +55,7 @@ pub(crate) async fn exchange(
         }
     }
     let scope = granted(form.get("scope"), &client.scopes, None);
-    stored(manager, issue(manager, &Grant::new(client, Some(&user), scope))?, None).await
+    stored(manager, issue(manager, &Grant::new(manager, client, Some(&user), scope))?, None).await
 }
 
 impl Trusted {

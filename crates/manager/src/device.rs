@@ -160,7 +160,8 @@ pub(crate) async fn poll(
         }
         Decision::Allowed => {
             let user = manager.renewed(&device.subject, device.decided_s).await?.ok_or(WRONG)?;
-            let mut grant = Grant::new(client, Some(&device.subject), device.scope.clone());
+            let mut grant =
+                Grant::new(manager, client, Some(&device.subject), device.scope.clone());
             grant.claims = outside::claims(&user);
             grant.family = Some(&device.family);
             grant.with_refresh = has(&client.grants, "refresh_token");

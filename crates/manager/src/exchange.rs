@@ -56,7 +56,7 @@ pub(crate) async fn exchange(
     // After the user: a change of the user removes the token.
     let subject = manager.store.token(&secrets::hash(name.unwrap_or_default())).await?;
     let subject = subject.ok_or(WRONG)?;
-    let mut grant = Grant::new(&client, Some(user), String::new());
+    let mut grant = Grant::new(manager, &client, Some(user), String::new());
     grant.claims = own.as_ref().map(outside::claims).unwrap_or_default();
     grant.scope = narrowed(form.get("scope"), claims["scope"].as_str().unwrap_or(""), &client)?;
     grant.family = Some(&subject.family);

@@ -50,13 +50,14 @@ use std::path::Path;
 use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 
-use model::{ApiKeySettings, LdapSettings, UserProvider};
+use model::{ApiKeySettings, LdapSettings, TokenLifetimes, UserProvider};
 use store::Store;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 use wire::tls::{ClientAuth, ClientTls, ServerCertificates};
 
+use crate::bearer::Trusted;
 use crate::keys::Keys;
 use crate::ldap::Directory;
 use crate::manager::Manager;
@@ -77,6 +78,7 @@ pub struct Options {
     pub issuer: String,
     /// Private keys in PEM. The first signs.
     pub keys: Vec<Vec<u8>>,
+    pub lifetimes: TokenLifetimes,
     pub trusted: Vec<TrustedIssuer>,
     /// Users besides those in the database, and TLS for the servers that need it.
     pub directory: Option<(LdapSettings, Option<Arc<ClientTls>>)>,
@@ -218,8 +220,10 @@ impl Started {
         let address = listener.local_addr().map_err(not_bound)?;
         let clients = options.client_ca.map(|_| ClientAuth::any());
         let tls = wire::tls::server_config_for(certificates, false, clients.as_ref());
-        let mut manager = Manager::new(store, keys, issuer, options.trusted);
+        let mut manager = Manager::new(store, keys, issuer, options.lifetimes);
         (manager.accepts_certificates, manager.authorities) = (clients.is_some(), authorities);
+        manager.trusted =
+            options.trusted.into_iter().map(|one| Arc::new(Trusted::new(one))).collect();
         (manager.directory, manager.api_keys) = (directory, options.api_keys);
         let provider = |settings| Provider::new(settings, Arc::clone(&options.ask));
         manager.providers = options.providers.into_iter().map(provider).collect();

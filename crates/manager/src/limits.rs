@@ -24,10 +24,6 @@ pub const BODY_BYTES_MAX: usize = 64 * 1_024;
 /// Maximum number of parameters of a form. More: 400.
 pub const FORM_FIELDS_MAX: usize = 64;
 
-/// Lifetime of access tokens, in seconds. Source: WSO2's default.
-pub const ACCESS_TOKEN_S: u64 = 3_600;
-/// Lifetime of refresh tokens, in seconds. Source: WSO2's default.
-pub const REFRESH_TOKEN_S: u64 = 86_400;
 /// Lifetime of authorisation codes, in seconds. Source: RFC 6749 section 4.1.2 recommends at most 10 minutes.
 pub const CODE_S: u64 = 60;
 /// Lifetime of device codes, in seconds. Source: RFC 8628 section 3.2 has an example of 30 minutes.

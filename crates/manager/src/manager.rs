@@ -8,13 +8,13 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
-use model::ApiKeySettings;
+use model::{ApiKeySettings, TokenLifetimes};
 use store::{Client, Store, User};
 use tokio::sync::watch;
 use wire::tls::ClientAuth;
 
 use crate::attempts::{Attempts, Who, network};
-use crate::bearer::{Trusted, TrustedIssuer};
+use crate::bearer::Trusted;
 use crate::form::{Form, decoded};
 use crate::keys::Keys;
 use crate::ldap::Directory;
@@ -44,6 +44,7 @@ pub(crate) struct Manager {
     pub(crate) keys: Keys,
     /// The `iss` of tokens.
     pub(crate) issuer: String,
+    pub(crate) lifetimes: TokenLifetimes,
     pub(crate) trusted: Vec<Arc<Trusted>>,
     /// Whether clients may authenticate by certificates; the CAs of those that are not self-signed.
     pub(crate) accepts_certificates: bool,
@@ -63,17 +64,13 @@ pub(crate) struct Manager {
 }
 
 impl Manager {
-    pub(crate) fn new(
-        store: Store,
-        keys: Keys,
-        issuer: String,
-        trusted: Vec<TrustedIssuer>,
-    ) -> Self {
+    pub(crate) fn new(store: Store, keys: Keys, issuer: String, lifetimes: TokenLifetimes) -> Self {
         Self {
             store,
             keys,
             issuer,
-            trusted: trusted.into_iter().map(|one| Arc::new(Trusted::new(one))).collect(),
+            lifetimes,
+            trusted: Vec::new(),
             accepts_certificates: false,
             authorities: None,
             directory: None,

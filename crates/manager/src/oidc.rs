@@ -17,7 +17,7 @@ use crate::manager::{Manager, is_name};
 use crate::peer::Peer;
 use crate::reply::{Refusal, Reply};
 use crate::token::has;
-use crate::{inspect, limits, reply};
+use crate::{inspect, reply};
 
 /// The scope that asks for an ID token. Every client has it, for users.
 pub(crate) const OPENID: &str = "openid";
@@ -46,7 +46,7 @@ pub(crate) fn id_token(
         "azp": client,
         "sid": family,
         "iat": now_s,
-        "exp": now_s.saturating_add(limits::ACCESS_TOKEN_S),
+        "exp": now_s.saturating_add(manager.lifetimes.access_s),
         "at_hash": left_half(manager.keys.algorithm(), access_token),
     });
     if sign_in.time_s > 0 {

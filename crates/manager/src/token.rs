@@ -87,7 +87,12 @@ pub(crate) struct Grant<'a> {
 }
 
 impl<'a> Grant<'a> {
-    pub(crate) fn new(client: &'a Requester, user: Option<&'a str>, scope: String) -> Self {
+    pub(crate) fn new(
+        manager: &Manager,
+        client: &'a Requester,
+        user: Option<&'a str>,
+        scope: String,
+    ) -> Self {
         Self {
             client,
             user,
@@ -96,7 +101,7 @@ impl<'a> Grant<'a> {
             with_refresh: false,
             sign_in: None,
             claims: Map::new(),
-            access_s: limits::ACCESS_TOKEN_S,
+            access_s: manager.lifetimes.access_s,
         }
     }
 }
@@ -148,7 +153,7 @@ async fn client_credentials(
     form: &Form,
 ) -> Result<Value, Refusal> {
     let scope = granted(form.get("scope"), &client.scopes, None);
-    stored(manager, issue(manager, &Grant::new(client, None, scope))?, None).await
+    stored(manager, issue(manager, &Grant::new(manager, client, None, scope))?, None).await
 }
 
 async fn password(
@@ -162,7 +167,7 @@ async fn password(
     let password = form.required("password", "`password` is missing")?;
     let user = manager.signed_in(user, password, peer).await?.ok_or(WRONG)?;
     let scope = granted(form.get("scope"), &client.scopes, Some(OPENID));
-    let mut grant = Grant::new(client, Some(&user.name), scope);
+    let mut grant = Grant::new(manager, client, Some(&user.name), scope);
     grant.claims = outside::claims(&user);
     grant.with_refresh = has(&client.grants, "refresh_token");
     grant.sign_in = Some(SignIn { nonce: "", time_s: manager.now_s() });
@@ -186,7 +191,7 @@ async fn code(manager: &Manager, client: &Requester, form: &Form) -> Result<Valu
     let time_s = code.expires_s.saturating_sub(limits::CODE_S);
     let valid = code.expires_s > manager.now_s();
     let user = manager.user_since(&code.subject, time_s).await?.filter(|_| valid);
-    let mut grant = Grant::new(client, Some(&code.subject), code.scope.clone());
+    let mut grant = Grant::new(manager, client, Some(&code.subject), code.scope.clone());
     grant.claims = user.as_ref().map(outside::claims).unwrap_or_default();
     grant.family = Some(&code.family);
     grant.with_refresh = has(&client.grants, "refresh_token");
@@ -217,7 +222,7 @@ async fn refresh(manager: &Manager, client: &Requester, form: &Form) -> Result<V
     let old = old.filter(usable).ok_or(WRONG)?;
     let scope = narrowed(form.get("scope"), &old.scope, client)?;
     let user = manager.renewed(&old.subject, old.issued_s).await?.ok_or(WRONG)?;
-    let mut grant = Grant::new(client, Some(&old.subject), scope);
+    let mut grant = Grant::new(manager, client, Some(&old.subject), scope);
     grant.claims = outside::claims(&user);
     grant.family = Some(&old.family);
     grant.with_refresh = true;
@@ -313,7 +318,7 @@ pub(crate) fn issue(manager: &Manager, grant: &Grant<'_>) -> Result<Issued, Refu
         // Nothing else protects that of a public client. Source: RFC 9449 section 5.
         let key = key.filter(|_| grant.client.is_public());
         let token = dpop::bound(secrets::secret(manager.entropy()), key);
-        rows.push(row(&token, TokenKind::Refresh, limits::REFRESH_TOKEN_S));
+        rows.push(row(&token, TokenKind::Refresh, manager.lifetimes.refresh_s));
         body["refresh_token"] = Value::String(token);
     }
     if !rows.is_empty() {

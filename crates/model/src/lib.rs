@@ -51,8 +51,8 @@ pub use settings::{
     ClientCertificates, ControlSettings, EndpointTls, FaultStatus, Feed, FeedRequest,
     GatewaySettings, Http2Listeners, IntegrationSettings, Introspection, IssuerSettings, KeySource,
     LdapSettings, LogFormat, LogSettings, Login, PlanFiles, QuotaSettings, Settings,
-    SniCertificate, StoreSettings, TlsSettings, TrustedIssuer, UpstreamTls, User, UserMapping,
-    UserProvider, VaultField, VaultLogin, VaultRequest, VaultSettings, WhenDown,
+    SniCertificate, StoreSettings, TlsSettings, TokenLifetimes, TrustedIssuer, UpstreamTls, User,
+    UserMapping, UserProvider, VaultField, VaultLogin, VaultRequest, VaultSettings, WhenDown,
 };
 pub use snapshot::{ApiState, Issuer, LoadedApi, Snapshot};
 pub use upstream::{

@@ -290,6 +290,8 @@ pub struct ControlSettings {
     /// `keys`: PEM files of private keys. The first signs; the public keys of all are published. Empty: one that is
     /// generated and kept in `data`.
     pub keys: Vec<PathBuf>,
+    /// `access_token_s`, `refresh_token_s`
+    pub lifetimes: TokenLifetimes,
     /// `admin_password`; absent: generated at the first start.
     pub admin_password: Option<Vec<u8>>,
     /// `client_ca`: PEM files of the CAs of clients that authenticate by certificates; absent: no client does.
@@ -304,6 +306,15 @@ pub struct ControlSettings {
     pub api_keys: Option<ApiKeySettings>,
     /// `[store]`
     pub store: StoreSettings,
+}
+
+/// For how long the tokens of the key manager are valid, in seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TokenLifetimes {
+    /// Access tokens, and ID tokens.
+    pub access_s: u64,
+    /// Refresh tokens.
+    pub refresh_s: u64,
 }
 
 /// An issuer whose assertions the key manager exchanges for tokens of its own.

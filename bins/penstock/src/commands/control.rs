@@ -216,6 +216,7 @@ fn start(
         database: database(&settings.store),
         issuer: settings.issuer.clone(),
         keys,
+        lifetimes: settings.lifetimes,
         trusted: trusted(settings, all),
         providers: settings.providers.clone(),
         ask: ask_provider(&all.upstream_tls),

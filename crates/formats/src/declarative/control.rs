@@ -1,7 +1,7 @@
 //! `[control]` and `[store]`: the control plane and its database.
 
 use base::limits;
-use model::{ControlSettings, StoreSettings, TrustedIssuer};
+use model::{ControlSettings, StoreSettings, TokenLifetimes, TrustedIssuer};
 
 use super::table::Table;
 use super::{Outside, api_keys, issuers, ldap, providers, secret, sections};
@@ -45,6 +45,7 @@ pub(super) fn read(
         issuer: issuer(control, report)
             .unwrap_or_else(|| format!("https://localhost:{}/oauth2/token", https.port())),
         keys: keys.unwrap_or_default(),
+        lifetimes: lifetimes(control, report),
         admin_password: password(control, outside, report),
         client_ca: sections::paths(control, "client_ca", outside, report),
         providers: providers::read(control, &trusted_issuers, outside, report),
@@ -53,6 +54,18 @@ pub(super) fn read(
         api_keys: api_keys::read(control, report),
         store: database.unwrap_or_else(|| StoreSettings::Sqlite(outside.path(FILE))),
     })
+}
+
+/// The defaults are WSO2's.
+fn lifetimes(control: &Table<'_>, report: &mut Report) -> TokenLifetimes {
+    const DAY_S: u64 = 86_400;
+    let access_s = control.number("access_token_s", 60..=30 * DAY_S, report).unwrap_or(3_600);
+    let refresh_s = control.number("refresh_token_s", 60..=3_650 * DAY_S, report).unwrap_or(DAY_S);
+    if access_s > refresh_s {
+        let message = "`access_token_s` is larger than `refresh_token_s`";
+        report.error(control.place, message, "an access token must not outlive the sign-in");
+    }
+    TokenLifetimes { access_s, refresh_s }
 }
 
 fn trusted_issuers(

@@ -94,6 +94,8 @@ format = "json"
 https = "127.0.0.1:9443"
 issuer = "https://id.example/oauth2/token"
 keys = ["etc/new.key", "etc/old.key"]
+access_token_s = 600
+refresh_token_s = 7200
 admin_password = { env = "SHARED" }
 [control.api_keys]
 validity_s = 600
@@ -292,6 +294,8 @@ fn every_key_reaches_the_settings() {
     let groups = vec!["operators".to_owned(), "staff".to_owned()];
     assert_eq!(ldap.mapping.roles, [("admin".to_owned(), groups)]);
     assert_eq!(ldap.mapping.claims, [("email".to_owned(), "mail".to_owned())]);
+    let lifetimes = settings.control.as_ref().map(|control| control.lifetimes);
+    assert_eq!(lifetimes, Some(model::TokenLifetimes { access_s: 600, refresh_s: 7_200 }));
     let keys = settings.control.as_ref().and_then(|control| control.api_keys.as_ref());
     let keys = keys.map(|keys| (keys.validity_s, keys.apis.as_slice()));
     let apis = [("Pets", "1.0.0"), ("Pets", "v2"), ("Orders", "*")];
@@ -557,6 +561,8 @@ fn the_file_of_a_first_start_has_no_diagnostics() {
     let control = settings.control.expect("a control plane");
     assert_eq!(control.issuer, "https://localhost:9443/oauth2/token");
     assert_eq!(control.keys, [PathBuf::from("etc/keys/signing.pem")]);
+    let lifetimes = model::TokenLifetimes { access_s: 3_600, refresh_s: 86_400 };
+    assert_eq!(control.lifetimes, lifetimes);
     assert_eq!(control.store, model::StoreSettings::Sqlite(PathBuf::from("etc/penstock.db")));
     let without = render_default(&FirstStart { control: None, ..first });
     assert_eq!(load(&without).0.expect("it is complete").control, None);
