@@ -31,8 +31,8 @@ x-penstock-policies:
 - The policies for faults run on every fault of the gateway after an operation was found, a rejected token included. If
   one of them fails, the response stays as it is.
 - Requests to operations with policies for requests or responses cannot upgrade: they reach the upstream without
-  `Upgrade`, and a WebSocket client gets what that responds (over HTTP/2 101506 instead of a 2xx). Policies for faults alone are no obstacle. Listing such a
-  policy for a GET of an API with `x-penstock-upgrades` is an error.
+  `Upgrade`, and a WebSocket client gets what that responds (over HTTP/2, 101506 instead of a 2xx). Policies for faults
+  alone are no obstacle. Listing such a policy for a GET of an API with `x-penstock-upgrades` is an error.
 
 ## Schema validation
 
