@@ -114,15 +114,24 @@ pub(crate) fn parts(content_type: &str) -> impl Iterator<Item = &str> {
     let mut rest = Some(content_type);
     std::iter::from_fn(move || {
         let text = rest?;
-        let (mut is_quoted, mut is_escaped) = (false, false);
-        let end = text.bytes().position(|byte| {
-            let is_end = byte == b';' && !is_quoted;
-            is_quoted ^= byte == b'"' && !is_escaped;
-            is_escaped = byte == b'\\' && is_quoted && !is_escaped;
-            is_end
-        });
+        let end = end_of_part(text);
         rest = end.and_then(|end| text.get(end + 1..));
         text.get(..end.unwrap_or(text.len()))
+    })
+}
+
+fn end_of_part(text: &str) -> Option<usize> {
+    let first = text.bytes().position(|byte| matches!(byte, b';' | b'"'))?;
+    if text.as_bytes().get(first) == Some(&b';') {
+        return Some(first);
+    }
+    // Rare, and takes several times as long.
+    let (mut is_quoted, mut is_escaped) = (false, false);
+    text.bytes().position(|byte| {
+        let is_end = byte == b';' && !is_quoted;
+        is_quoted ^= byte == b'"' && !is_escaped;
+        is_escaped = byte == b'\\' && is_quoted && !is_escaped;
+        is_end
     })
 }
 
