@@ -2,15 +2,14 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
-use std::sync::mpsc;
 use std::time::Instant;
 
 use harness::{Files, Identity, Issuer, PATIENCE, Process};
 use serde_json::json;
 
-use crate::applications;
-use crate::key_manager::{CONTROL, KeyManager, Login, PASSWORD, error, success};
+use crate::key_manager::{CONTROL, KeyManager, PASSWORD, error, success};
 use crate::servers::{Kind, Server, client};
+use crate::{applications, outages};
 
 /// Each test on each kind of server.
 macro_rules! on_servers {
@@ -36,7 +35,7 @@ on_servers! {
     all_tests_pass
     the_key_manager_works
     several_instances_start_at_once_on_an_empty_database
-    what_was_issued_survives_kill_9_of_the_server_under_load
+    known_credentials_work_and_nothing_is_lost_while_the_server_and_the_key_manager_are_killed
     connections_are_encrypted_and_the_certificate_is_verified
 }
 
@@ -129,42 +128,12 @@ fn several_instances_start_at_once_on_an_empty_database(kind: Kind) {
     assert_eq!(printed, 1, "one administrator, and one password");
 }
 
-/// Requests tokens until one is refused, and reports when there are some.
-fn request_tokens(manager: &KeyManager, login: Login<'_>, some: &mpsc::Sender<()>) -> Vec<String> {
-    let mut tokens = Vec::new();
-    loop {
-        let issued = manager.post("/oauth2/token", Some(login), "grant_type=client_credentials");
-        if issued.status != 200 {
-            assert_eq!(error(&issued), "503 temporarily_unavailable");
-            return tokens;
-        }
-        tokens.push(success(&issued)["access_token"].as_str().unwrap().to_owned());
-        if tokens.len() == 8 {
-            some.send(()).unwrap();
-        }
-    }
-}
-
-fn what_was_issued_survives_kill_9_of_the_server_under_load(kind: Kind) {
+fn known_credentials_work_and_nothing_is_lost_while_the_server_and_the_key_manager_are_killed(
+    kind: Kind,
+) {
     let mut server = Server::start(kind);
     let manager = KeyManager::of(files(&server.url("penstock")));
-    let (id, secret) = manager.register("a", json!({ "tokenType": "OAUTH" }));
-    let login = (id.as_str(), secret.as_str());
-    let (has_some, having) = mpsc::channel();
-    let tokens: Vec<String> = std::thread::scope(|scope| {
-        let clients = [(); 4].map(|()| {
-            let (manager, has_some) = (&manager, has_some.clone());
-            scope.spawn(move || request_tokens(manager, login, &has_some))
-        });
-        clients.iter().for_each(|_| having.recv_timeout(PATIENCE).unwrap());
-        server.kill();
-        clients.into_iter().flat_map(|client| client.join().unwrap()).collect()
-    });
-    assert!(tokens.len() >= 32, "{} were issued", tokens.len());
-    server.restart();
-    for token in &tokens {
-        assert!(manager.is_active(login, token), "the key manager was not restarted");
-    }
+    outages::survives(manager, Some(&mut server));
 }
 
 fn connections_are_encrypted_and_the_certificate_is_verified(kind: Kind) {
