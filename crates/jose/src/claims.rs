@@ -285,6 +285,7 @@ mod tests {
             jti: Some("j".into()),
             client_id: Some("key".into()),
             azp: Some("key".into()),
+            other_client_id: None,
             scopes: vec!["am_application_scope".into(), "default".into()],
             keytype: Some("PRODUCTION".into()),
             aut: Some("APPLICATION".into()),
