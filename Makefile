@@ -30,8 +30,9 @@ REDIS ?= yes
 LDAP ?= yes
 # Most tests wait for sockets or programs, so more of them run at a time than there are processors.
 export RUST_TEST_THREADS := $(or $(RUST_TEST_THREADS),$(shell echo $$((2 * $$(nproc)))))
-# With npm, Python, Go and their registries: OAUTH_CLIENTS=yes.
+# With npm, Python 3, Go 1.24 and their registries: OAUTH_CLIENTS=yes. .ci/run says so if it finds them.
 OAUTH_CLIENTS ?= no
+VALKEY ?= $(if $(shell command -v valkey-server 2>/dev/null),yes,no)
 PACKAGES ?= yes
 JMETER ?= $(if $(shell command -v mvn 2>/dev/null),yes,no)
 
@@ -85,6 +86,7 @@ test: test-needs ## all checks and tests, with fixed random seeds; CI runs this
 	  "report in a browser" "$(call unless-no,BROWSER,cargo test --workspace --test browser -- --ignored)" \
 	  "+PostgreSQL" "$(call unless-no,POSTGRES,cargo test --workspace --test identity -- --ignored postgresql)" \
 	  "+Redis" "$(call unless-no,REDIS,cargo test --workspace --test journeys -- --ignored redis)" \
+	  "+Valkey" "$(call unless-no,VALKEY,PENSTOCK_TEST_REDIS=valkey-server cargo test --workspace --test journeys -- --ignored redis)" \
 	  "+OAuth clients" "$(call unless-no,OAUTH_CLIENTS,cargo test --workspace --test identity -- --ignored oauth_clients)" \
 	  "MariaDB" "$(call unless-no,MARIADB,cargo test --workspace --test identity -- --ignored mariadb)" \
 	  "+LDAP" "$(call unless-no,LDAP,cargo test --workspace --test identity -- --ignored ldap)" \
@@ -174,6 +176,7 @@ test-needs: build-needs
 	@$(call need,xmllint,apt-get install libxml2-utils)
 	@$(call need,xsltproc,apt-get install xsltproc)
 	@$(call need,sqlite3,apt-get install sqlite3)
+	@$(call need,strace,apt-get install strace)
 ifneq ($(POSTGRES),no)
 	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || { echo >&2 "missing: PostgreSQL. On Debian: \
 	apt-get install postgresql (or: make test POSTGRES=no)"; exit 1; }

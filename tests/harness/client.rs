@@ -57,6 +57,12 @@ impl Client {
         self.0.response(Method::Get)
     }
 
+    /// The same; `None` if the connection ends instead.
+    pub fn try_read(&mut self) -> Option<Response> {
+        let begins = !self.0.unread.is_empty() || self.0.more();
+        begins.then(|| self.read())
+    }
+
     /// Reads one response to HEAD.
     pub fn read_for_head(&mut self) -> Response {
         self.0.response(Method::Head)

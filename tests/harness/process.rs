@@ -72,6 +72,15 @@ impl Process {
         Self::spawn(folder, command)
     }
 
+    /// The same by way of `wrapper`, a program that replaces itself by the one that its arguments end with.
+    #[must_use]
+    pub fn start_by(folder: &Path, wrapper: &[&str], arguments: &[&str]) -> Self {
+        let (program, first) = wrapper.split_first().expect("a program");
+        let mut command = Command::new(program);
+        command.args(first).arg(penstock()).args(arguments);
+        Self::spawn(folder, command)
+    }
+
     fn spawn(folder: &Path, mut command: Command) -> Self {
         let mut child = command
             .current_dir(folder)
@@ -107,10 +116,10 @@ impl Process {
     /// The same, with at most `most` open files.
     #[must_use]
     pub fn gateway_with_open_files(files: &Files, most: u32) -> Self {
-        let mut command = Command::new("sh");
-        command.args(["-c", "ulimit -n \"$0\" && exec \"$@\"", &most.to_string()]);
-        command.arg(penstock()).arg("gateway").arg("--config").arg(files.configure());
-        let process = Self::spawn(files.folder(), command);
+        let limit = ["sh", "-c", "ulimit -n \"$0\" && exec \"$@\"", &most.to_string()];
+        let file = files.configure();
+        let arguments = ["gateway", "--config", file.to_str().unwrap()];
+        let process = Self::start_by(files.folder(), &limit, &arguments);
         process.wait_for(" serving ");
         process
     }
@@ -150,11 +159,19 @@ impl Process {
     /// Waits until it has printed `text`; returns its output so far.
     #[track_caller]
     pub fn wait_for(&self, text: &str) -> String {
+        let printed = self.has_printed(text);
+        let output = self.text();
+        assert!(printed, "no {text:?} in what it printed:\n{output}");
+        output
+    }
+
+    /// Waits until it has printed `text`; false if it ends without.
+    #[must_use]
+    pub fn has_printed(&self, text: &str) -> bool {
         let output = self.printed.output.lock().unwrap();
         let waits = |output: &mut Output| !output.text.contains(text) && output.open > 0;
         let (output, _) = self.printed.change.wait_timeout_while(output, PATIENCE, waits).unwrap();
-        assert!(output.text.contains(text), "no {text:?} in what it printed:\n{}", output.text);
-        output.text.clone()
+        output.text.contains(text)
     }
 
     /// Stops or resumes reading its output, at the end of a line. Its pipes fill meanwhile.

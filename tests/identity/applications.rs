@@ -5,50 +5,39 @@ use std::time::Instant;
 use harness::{Client, Files, PATIENCE, Process, Response, Upstream};
 use serde_json::{Value, json};
 
-use crate::key_manager::{ISS, KeyManager, Login, PASSWORD, basic, error, success};
+use crate::key_manager::{KeyManager, Login, PASSWORD, basic, error, success};
+use crate::revocations;
 
-const ADMIN: Option<Login<'_>> = Some(("admin", PASSWORD));
-const PATH: &str = "/api/penstock/applications";
+pub(crate) const ADMIN: Option<Login<'_>> = Some(("admin", PASSWORD));
+pub(crate) const PATH: &str = "/api/penstock/applications";
 
 /// The client of a gateway that follows applications.
-fn gateway_login(manager: &KeyManager) -> (String, String) {
+pub(crate) fn gateway_login(manager: &KeyManager) -> (String, String) {
     manager.register("gateway", json!({ "tokenScope": "penstock_gateway" }))
 }
 
 /// A gateway with one API, which follows `manager` as the client `login`. Keys are in a file, so that it can start while
 /// the control plane is down.
 fn gateway(manager: &KeyManager, login: Login<'_>, upstream: &Upstream) -> (Files, Process) {
-    let description = format!(
-        "openapi: 3.0.3\ninfo: {{title: A, version: '1'}}\nx-wso2-basePath: /a\n\
-         x-wso2-production-endpoints: {{urls: ['{}']}}\n\
-         paths:\n  /*:\n    get: {{responses: {{'200': {{description: ok}}}}}}\n",
-        upstream.url()
-    );
-    let origin = format!("https://{}", manager.process.address("https"));
-    let asked = |url: &str| {
-        let id = login.0;
-        format!(
-            "{{ url = \"{url}\", client_id = \"{id}\", client_secret = {{ file = \"secret\" }} }}"
-        )
-    };
-    let files = Files::new()
-        .api("a.yaml", &description)
-        .gateway(&format!(
-            "control_plane = {}\napplications = [\"applications/\"]\n",
-            asked(&origin)
-        ))
-        .toml(&format!(
-            "[[issuer]]\nname = \"resident\"\niss = \"{ISS}\"\njwks = \"keys.json\"\nrevocations = {}\n\
-             [upstream_tls]\nca = [\"ca.crt\"]\nsystem_roots = false\n",
-            asked(&format!("{origin}/oauth2/revocations"))
-        ));
-    files.write("secret", login.1);
-    // A copy, since the key manager's files go with it.
-    files.write("ca.crt", &std::fs::read_to_string(manager.files.path("tls.crt")).unwrap());
-    files.write("keys.json", &manager.get("/oauth2/jwks").text());
-    std::fs::create_dir(files.path("applications")).unwrap();
+    let files = files(manager, login, upstream, ("", &revocations::toml(manager, login)));
     let process = Process::gateway(&files);
     (files, process)
+}
+
+/// The files of [`gateway`]. `more`: of the description, and `penstock.toml`.
+pub(crate) fn files(
+    manager: &KeyManager,
+    login: Login<'_>,
+    upstream: &Upstream,
+    more: (&str, &str),
+) -> Files {
+    let (origin, id) = (manager.process.address("https"), login.0);
+    let files = revocations::files(manager, login, upstream, more).gateway(&format!(
+        "control_plane = {{ url = \"https://{origin}\", client_id = \"{id}\", \
+         client_secret = {{ file = \"secret\" }} }}\napplications = [\"applications/\"]\n"
+    ));
+    std::fs::create_dir(files.path("applications")).unwrap();
+    files
 }
 
 fn fetch(gateway: &Process, token: &str) -> Response {

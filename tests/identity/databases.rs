@@ -1,16 +1,15 @@
 //! The key manager on database servers.
 
 use std::io::{BufRead, BufReader, Write};
-use std::process::Stdio;
-use std::sync::mpsc;
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::time::Instant;
 
-use harness::{Files, Identity, Issuer, PATIENCE, Process};
-use serde_json::json;
+use harness::{Files, Identity, Issuer, PATIENCE, Process, wait_until};
+use serde_json::{Value, json};
 
-use crate::applications;
-use crate::key_manager::{CONTROL, KeyManager, Login, PASSWORD, error, success};
+use crate::key_manager::{CONTROL, KeyManager, PASSWORD, SIGN_IN, error, success};
 use crate::servers::{Kind, Server, client};
+use crate::{applications, outages};
 
 /// Each test on each kind of server.
 macro_rules! on_servers {
@@ -36,7 +35,9 @@ on_servers! {
     all_tests_pass
     the_key_manager_works
     several_instances_start_at_once_on_an_empty_database
-    what_was_issued_survives_kill_9_of_the_server_under_load
+    known_credentials_work_and_nothing_is_lost_while_the_server_and_the_key_manager_are_killed
+    a_login_under_way_when_the_password_changes_results_in_nothing
+    a_refresh_under_way_when_the_password_changes_ends_with_it
     connections_are_encrypted_and_the_certificate_is_verified
 }
 
@@ -129,42 +130,162 @@ fn several_instances_start_at_once_on_an_empty_database(kind: Kind) {
     assert_eq!(printed, 1, "one administrator, and one password");
 }
 
-/// Requests tokens until one is refused, and reports when there are some.
-fn request_tokens(manager: &KeyManager, login: Login<'_>, some: &mpsc::Sender<()>) -> Vec<String> {
-    let mut tokens = Vec::new();
-    loop {
-        let issued = manager.post("/oauth2/token", Some(login), "grant_type=client_credentials");
-        if issued.status != 200 {
-            assert_eq!(error(&issued), "503 temporarily_unavailable");
-            return tokens;
-        }
-        tokens.push(success(&issued)["access_token"].as_str().unwrap().to_owned());
-        if tokens.len() == 8 {
-            some.send(()).unwrap();
+fn known_credentials_work_and_nothing_is_lost_while_the_server_and_the_key_manager_are_killed(
+    kind: Kind,
+) {
+    let mut server = Server::start(kind);
+    let manager = KeyManager::of(files(&server.url("penstock")));
+    outages::survives(manager, Some(&mut server));
+}
+
+/// A program that keeps a transaction open.
+struct Other {
+    child: Child,
+    statements: ChildStdin,
+    rows: BufReader<ChildStdout>,
+}
+
+impl Other {
+    fn start(server: &Server) -> Self {
+        let mut command = client(&server.url("penstock"));
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let statements = child.stdin.take().unwrap();
+        let rows = BufReader::new(child.stdout.take().unwrap());
+        Self { child, statements, rows }
+    }
+
+    /// Returns when they have been executed.
+    fn execute(&mut self, text: &str) {
+        writeln!(self.statements, "{text}; SELECT 'done';").unwrap();
+        let mut row = String::new();
+        while row.trim() != "done" {
+            row.clear();
+            assert!(self.rows.read_line(&mut row).unwrap() > 0, "{text}");
         }
     }
 }
 
-fn what_was_issued_survives_kill_9_of_the_server_under_load(kind: Kind) {
-    let mut server = Server::start(kind);
-    let manager = KeyManager::of(files(&server.url("penstock")));
-    let (id, secret) = manager.register("a", json!({ "tokenType": "OAUTH" }));
-    let login = (id.as_str(), secret.as_str());
-    let (has_some, having) = mpsc::channel();
-    let tokens: Vec<String> = std::thread::scope(|scope| {
-        let clients = [(); 4].map(|()| {
-            let (manager, has_some) = (&manager, has_some.clone());
-            scope.spawn(move || request_tokens(manager, login, &has_some))
-        });
-        clients.iter().for_each(|_| having.recv_timeout(PATIENCE).unwrap());
-        server.kill();
-        clients.into_iter().flat_map(|client| client.join().unwrap()).collect()
-    });
-    assert!(tokens.len() >= 32, "{} were issued", tokens.len());
-    server.restart();
-    for token in &tokens {
-        assert!(manager.is_active(login, token), "the key manager was not restarted");
+impl Drop for Other {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
+}
+
+/// Statements that wait for a row, or for the lock of [`a_refresh_under_way_when_the_password_changes_ends_with_it`].
+fn wait_for_waiting(kind: Kind, server: &Server, count: u32) {
+    let waiting = match kind {
+        Kind::Postgres => "SELECT COUNT(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'",
+        // Not by `innodb_trx`, which is read anew only when it was not read for a while.
+        Kind::MariaDb => {
+            "SELECT (SELECT variable_value FROM information_schema.global_status \
+             WHERE variable_name = 'INNODB_ROW_LOCK_CURRENT_WAITS') + \
+             (SELECT COUNT(*) FROM information_schema.processlist WHERE state = 'User lock')"
+        }
+    };
+    wait_until(|| server.sql(waiting).trim().parse::<u32>().unwrap() == count);
+}
+
+/// A client for a user who signs in.
+fn with_user(manager: &KeyManager) -> (String, String) {
+    manager.register(
+        "app",
+        json!({
+            "tokenType": "OAUTH",
+            "grantType": "password refresh_token authorization_code \
+                urn:ietf:params:oauth:grant-type:device_code",
+            "callbackUrl": "https://app.example/callback",
+        }),
+    )
+}
+
+fn a_login_under_way_when_the_password_changes_results_in_nothing(kind: Kind) {
+    let server = Server::start(kind);
+    let manager = KeyManager::of(files(&server.url("penstock")));
+    let (id, secret) = with_user(&manager);
+    let login = Some((id.as_str(), secret.as_str()));
+    let device = manager.post("/oauth2/device_authorize", login, "");
+    let user_code = success(&device)["user_code"].as_str().unwrap().to_owned();
+    let allow = "username=admin&password=correct+horse+battery&decision=allow";
+    let mut other = Other::start(&server);
+    for (path, login, form, expect) in [
+        ("/oauth2/token", login, SIGN_IN.to_owned(), 400),
+        (
+            "/oauth2/authorize",
+            None,
+            format!(
+                "response_type=code&client_id={id}&redirect_uri=https%3A%2F%2Fapp.example%2Fcallback\
+                 &code_challenge=E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM\
+                 &code_challenge_method=S256&{allow}"
+            ),
+            403,
+        ),
+        ("/oauth2/device", None, format!("user_code={user_code}&{allow}"), 400),
+    ] {
+        // As `user password` begins.
+        other.execute("BEGIN; UPDATE users SET password = CONCAT(password, ' new')");
+        let response = std::thread::scope(|scope| {
+            let signing_in = scope.spawn(|| manager.post(path, login, &form));
+            // The password was right, and what it results in is about to be stored.
+            wait_for_waiting(kind, &server, 1);
+            other.execute("COMMIT");
+            signing_in.join().unwrap()
+        });
+        assert_eq!(response.status, expect, "{path}: {}{}", response.head, response.text());
+        assert_eq!(response.header("Location"), None);
+        server.sql("UPDATE users SET password = REPLACE(password, ' new', '')");
+    }
+    let stored = "SELECT (SELECT COUNT(*) FROM tokens) + (SELECT COUNT(*) FROM codes) + \
+         (SELECT COUNT(*) FROM devices WHERE decision <> 0)";
+    assert_eq!(server.sql(stored).trim(), "0");
+    success(&manager.post("/oauth2/token", login, SIGN_IN));
+}
+
+fn a_refresh_under_way_when_the_password_changes_ends_with_it(kind: Kind) {
+    let server = Server::start(kind);
+    let manager = KeyManager::of(files(&server.url("penstock")));
+    let (id, secret) = with_user(&manager);
+    let login = (id.as_str(), secret.as_str());
+    let first = manager.token(login, SIGN_IN);
+    let refresh = |issued: &Value| {
+        let token = issued["refresh_token"].as_str().unwrap();
+        let form = format!("grant_type=refresh_token&refresh_token={token}");
+        manager.post("/oauth2/token", Some(login), &form)
+    };
+    // The refresh waits when the old token is spent and before the new ones are stored.
+    let (lock, unlock) = match kind {
+        Kind::Postgres => {
+            server.sql(
+                "CREATE FUNCTION wait() RETURNS TRIGGER LANGUAGE plpgsql AS \
+                 'BEGIN PERFORM pg_advisory_xact_lock(7); RETURN NEW; END'; \
+                 CREATE TRIGGER waits BEFORE INSERT ON tokens FOR EACH ROW EXECUTE FUNCTION wait()",
+            );
+            ("SELECT pg_advisory_lock(7)", "SELECT pg_advisory_unlock(7)")
+        }
+        Kind::MariaDb => {
+            server.sql(
+                "CREATE TRIGGER waits BEFORE INSERT ON tokens FOR EACH ROW \
+                 SET @taken = GET_LOCK('wait', 60), @released = RELEASE_LOCK('wait')",
+            );
+            ("SELECT GET_LOCK('wait', 60)", "SELECT RELEASE_LOCK('wait')")
+        }
+    };
+    let mut other = Other::start(&server);
+    other.execute(lock);
+    let (second, changed) = std::thread::scope(|scope| {
+        let refreshing = scope.spawn(|| refresh(&first));
+        wait_for_waiting(kind, &server, 1);
+        let changing = scope.spawn(|| manager.command(&["user", "password", "admin"]));
+        wait_for_waiting(kind, &server, 2);
+        other.execute(unlock);
+        (refreshing.join().unwrap(), changing.join().unwrap())
+    });
+    assert_eq!(changed.0, Some(0), "{}", changed.1);
+    let second = success(&second);
+    assert!(!manager.is_active(login, second["access_token"].as_str().unwrap()));
+    assert_eq!(error(&refresh(&second)), "400 invalid_grant");
+    assert_eq!(server.sql("SELECT COUNT(*) FROM tokens").trim(), "0");
 }
 
 fn connections_are_encrypted_and_the_certificate_is_verified(kind: Kind) {
@@ -319,38 +440,16 @@ fn a_transaction_that_a_deadlock_ends_is_repeated_on_mariadb() {
     let login = (id.as_str(), secret.as_str());
     let form = "grant_type=password&username=admin&password=correct+horse+battery";
     let tokens = [(); 8].map(|()| manager.token(login, form)["access_token"].clone());
-    let mut other = client(&server.url("penstock"))
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut statements = other.stdin.take().unwrap();
-    let mut rows = BufReader::new(other.stdout.take().unwrap());
-    let mut execute = |text: &str| {
-        writeln!(statements, "{text}; SELECT 'done';").unwrap();
-        let mut row = String::new();
-        while row.trim() != "done" {
-            row.clear();
-            assert!(rows.read_line(&mut row).unwrap() > 0, "{text}");
-        }
-    };
+    let mut other = Other::start(&server);
     // It changes more rows, so that the server ends the other transaction.
-    execute("BEGIN; UPDATE tokens SET scope = CONCAT(scope, ' more')");
+    other.execute("BEGIN; UPDATE tokens SET scope = CONCAT(scope, ' more')");
     let deadlocks = "SHOW GLOBAL STATUS LIKE 'Innodb_deadlocks'";
     let before = server.sql(deadlocks);
     let (code, text) = std::thread::scope(|scope| {
         let change = scope.spawn(|| manager.command(&["user", "password", "admin"]));
-        // Not by `innodb_trx`, which is read anew only when it was not read for a while.
-        let waiting = "SHOW GLOBAL STATUS LIKE 'Innodb_row_lock_current_waits'";
-        let begun = Instant::now();
-        while !server.sql(waiting).trim().ends_with("\t1") {
-            if change.is_finished() {
-                panic!("it does not wait for the tokens: {:?}", change.join().unwrap());
-            }
-            assert!(begun.elapsed() < PATIENCE, "it does not wait for the tokens");
-        }
-        execute("UPDATE users SET created_s = 1 WHERE name = 'admin'");
-        execute("COMMIT");
+        wait_for_waiting(Kind::MariaDb, &server, 1);
+        other.execute("UPDATE users SET created_s = 1 WHERE name = 'admin'");
+        other.execute("COMMIT");
         change.join().unwrap()
     });
     assert_eq!(code, Some(0), "{text}");
@@ -358,6 +457,4 @@ fn a_transaction_that_a_deadlock_ends_is_repeated_on_mariadb() {
     for token in tokens {
         assert!(!manager.is_active(login, token.as_str().unwrap()));
     }
-    drop(statements);
-    other.wait().unwrap();
 }

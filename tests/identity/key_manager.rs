@@ -33,6 +33,20 @@ pub(crate) fn control() -> String {
     CONTROL.to_owned() + keys
 }
 
+/// With the password of `admin`, and a new database if the tests run on a server.
+pub(crate) fn prepared(mut files: Files) -> Files {
+    if let Some(server) = servers::given()
+        && !std::fs::read_to_string(files.configure()).unwrap().contains("[store]")
+    {
+        static KEY: OnceLock<String> = OnceLock::new();
+        files.write("key.pem", KEY.get_or_init(|| Issuer::rsa("key").pem));
+        let url = servers::create(&server);
+        files = files.toml(&format!("[store]\nurl = \"{url}\"\n"));
+    }
+    files.write("password", PASSWORD);
+    files
+}
+
 impl KeyManager {
     /// With [`PASSWORD`] for `admin`.
     pub(crate) fn start() -> Self {
@@ -49,16 +63,11 @@ impl KeyManager {
         Self::of(Files::new().toml(&format!("{CONTROL}[store]\nurl = \"sqlite:penstock.db\"\n")))
     }
 
-    pub(crate) fn of(mut files: Files) -> Self {
-        if let Some(server) = servers::given()
-            && !std::fs::read_to_string(files.configure()).unwrap().contains("[store]")
-        {
-            static KEY: OnceLock<String> = OnceLock::new();
-            files.write("key.pem", KEY.get_or_init(|| Issuer::rsa("key").pem));
-            let url = servers::create(&server);
-            files = files.toml(&format!("[store]\nurl = \"{url}\"\n"));
-        }
-        files.write("password", PASSWORD);
+    pub(crate) fn of(files: Files) -> Self {
+        Self::of_prepared(prepared(files))
+    }
+
+    pub(crate) fn of_prepared(files: Files) -> Self {
         let process = run(&files);
         Self { files, process }
     }
@@ -67,8 +76,7 @@ impl KeyManager {
     pub(crate) fn restart(self) -> Self {
         let Self { files, process } = self;
         drop(process);
-        let process = run(&files);
-        Self { files, process }
+        Self::of_prepared(files)
     }
 
     /// Stops it by `kill -9`. It starts again on the same port.

@@ -22,8 +22,20 @@ fn gateway_of(
     manager: &KeyManager,
     login: Login<'_>,
     upstream: &Upstream,
-    (more, toml): (&str, &str),
+    more: (&str, &str),
 ) -> (Files, Process) {
+    let files = files(manager, login, upstream, more);
+    let process = Process::gateway(&files);
+    (files, process)
+}
+
+/// The files of [`gateway_of`].
+pub(crate) fn files(
+    manager: &KeyManager,
+    login: Login<'_>,
+    upstream: &Upstream,
+    (more, toml): (&str, &str),
+) -> Files {
     let description = format!(
         "openapi: 3.0.3\ninfo: {{title: A, version: '1'}}\nx-wso2-basePath: /a\n\
          x-wso2-production-endpoints: {{urls: ['{}']}}\n\
@@ -35,11 +47,10 @@ fn gateway_of(
     // A copy, since the key manager's files go with it.
     files.write("ca.crt", &std::fs::read_to_string(manager.files.path("tls.crt")).unwrap());
     files.write("keys.json", &manager.get("/oauth2/jwks").text());
-    let process = Process::gateway(&files);
-    (files, process)
+    files
 }
 
-fn toml(manager: &KeyManager, (id, _): Login<'_>) -> String {
+pub(crate) fn toml(manager: &KeyManager, (id, _): Login<'_>) -> String {
     let origin = format!("https://{}", manager.process.address("https"));
     let asked = |path: &str| {
         format!(

@@ -90,6 +90,7 @@ impl Server {
         }
     }
 
+    /// Without waiting for the disk: what was written is there after `kill -9`.
     fn program(&self) -> Command {
         let (folder, port) = (self.path(""), self.port.to_string());
         let (cert, key) = (self.path("tls.crt"), self.path("tls.key"));
@@ -97,6 +98,7 @@ impl Server {
             Kind::Postgres => {
                 let mut command = self.command(&programs().join("postgres"));
                 command.args(["-h", "127.0.0.1", "-p", &port, "-k", &folder, "-c", "ssl=on"]);
+                command.args(["-c", "fsync=off"]);
                 command.args(["-c", &format!("ssl_cert_file={cert}")]);
                 command.args(["-c", &format!("ssl_key_file={key}"), "-D", &self.path("data")]);
                 command
@@ -108,6 +110,7 @@ impl Server {
                 command.args(["--datadir", &self.path("data"), "--tmpdir", &folder]);
                 command.args(["--socket", &self.path("socket"), "--pid-file", &self.path("pid")]);
                 command.args(["--init-file", &self.path("user.sql")]);
+                command.arg("--innodb-flush-method=nosync");
                 command
             }
         };

@@ -1,14 +1,20 @@
-//! Limits that several gateways share by way of Redis, started for the test from the Debian package.
+//! Limits that several gateways share by way of Redis or Valkey, started for the test from the Debian package.
 
-use std::net::TcpListener;
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::thread;
+use std::time::{Duration, Instant};
 
-use harness::{Client, Files, Identity, Process, Upstream};
+use harness::{Client, Files, Identity, Issuer, Process, Upstream};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
+
+/// The program in place of `redis-server`: `valkey-server`.
+const GIVEN: &str = "PENSTOCK_TEST_REDIS";
 
 /// A server on the same port each time it is started. It keeps nothing on disk.
 struct Redis {
@@ -33,7 +39,8 @@ impl Redis {
 
     fn restart(&mut self) {
         let port = self.port.to_string();
-        let mut command = Command::new("redis-server");
+        let program = std::env::var(GIVEN).unwrap_or_else(|_| "redis-server".to_owned());
+        let mut command = Command::new(&program);
         command.args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]);
         command.args(["--requirepass", "a-password"]);
         match &self.tls {
@@ -48,7 +55,7 @@ impl Redis {
             ]),
         };
         command.current_dir(self.folder.path()).stdout(Stdio::null());
-        self.running = Some(command.spawn().expect("redis-server is installed"));
+        self.running = Some(command.spawn().unwrap_or_else(|_| panic!("{program} is installed")));
         while self.ask(&["PING"]) != "PONG" {
             thread::yield_now();
         }
@@ -67,7 +74,8 @@ impl Redis {
     }
 
     fn ask(&self, command: &[&str]) -> String {
-        let mut client = Command::new("redis-cli");
+        let program = std::env::var(GIVEN).unwrap_or_else(|_| "redis-server".to_owned());
+        let mut client = Command::new(program.replace("-server", "-cli"));
         client.args(["-p", &self.port.to_string(), "-a", "a-password", "--no-auth-warning"]);
         if self.tls.is_some() {
             client.args(["--tls", "--insecure"]);
@@ -94,32 +102,48 @@ impl Drop for Redis {
     }
 }
 
-/// A gateway with the open APIs `/ten`, of which ten requests a year are admitted, `/many` and `/free`.
+/// Of the tokens for `/many`.
+static ISSUER: LazyLock<Issuer> = LazyLock::new(|| Issuer::new("staff"));
+
+/// A limit of requests that takes a while to be reached.
+const SHARED: usize = 4_000;
+
+/// A gateway with the open APIs `/ten`, of which ten requests a year are admitted, `/shared` and `/free`, and the secured
+/// API `/many`.
 fn files(upstream: &Upstream, quotas: &str) -> Files {
-    let api = |name: &str, tier: &str| {
+    let api = |name: &str, more: &str| {
         format!(
             "openapi: 3.0.3\ninfo: {{title: {name}, version: '1'}}\nx-wso2-basePath: /{name}\n\
-             x-wso2-production-endpoints: {{urls: ['{}']}}\nsecurity: []\n{tier}\n\
+             x-wso2-production-endpoints: {{urls: ['{}']}}\n{more}\n\
              paths: {{/*: {{get: {{}}}}}}\n",
             upstream.url()
         )
     };
     let files = Files::new()
-        .api("ten.yaml", &api("ten", "x-wso2-throttling-tier: Ten"))
+        .api("ten.yaml", &api("ten", "security: []\nx-wso2-throttling-tier: Ten"))
         .api("many.yaml", &api("many", "x-wso2-throttling-tier: Many"))
-        .api("free.yaml", &api("free", ""))
+        .api("shared.yaml", &api("shared", "security: []\nx-wso2-throttling-tier: Shared"))
+        .api("free.yaml", &api("free", "security: []"))
+        .issuer("staff", &ISSUER)
         .toml(&format!("[quotas]\n{quotas}\n"));
     files.write(
         "plans.toml",
-        "[[plan]]\nname = \"Ten\"\nlimits = [{ requests = 10, per = \"1y\" }]\n\
-         [[plan]]\nname = \"Many\"\nlimits = [{ requests = 1000000000, per = \"1y\" }]\n",
+        &[("Ten", 10), ("Many", 1_000_000_000), ("Shared", SHARED)]
+            .map(|(name, requests)| {
+                format!("[[plan]]\nname = \"{name}\"\nlimits = [{{ requests = {requests}, per = \"1y\" }}]\n")
+            })
+            .concat(),
     );
     files.write("password", "a-password\n");
     files
 }
 
 fn shared(redis: &Redis) -> String {
-    format!("redis = \"redis://127.0.0.1:{}\"\npassword = {{ file = \"password\" }}", redis.port)
+    shared_at(SocketAddr::from(([127, 0, 0, 1], redis.port)))
+}
+
+fn shared_at(address: SocketAddr) -> String {
+    format!("redis = \"redis://{address}\"\npassword = {{ file = \"password\" }}")
 }
 
 fn get(gateway: &Process, path: &str) -> harness::Response {
@@ -181,9 +205,10 @@ fn two_gateways_share_a_limit_by_way_of_redis_and_survive_its_death() {
             let stop = &stop;
             scope.spawn(move || {
                 let mut client = Client::connect(gateway.address("http"));
-                let mut sent = 0_u64;
+                let (bearer, mut sent) = (ISSUER.token().bearer(), 0_u64);
+                let fields = format!("Authorization: {bearer}\r\n");
                 while !stop.load(Ordering::Relaxed) {
-                    assert_eq!(client.fetch("GET /many/x", "").status_and_code(), "200");
+                    assert_eq!(client.fetch("GET /many/x", &fields).status_and_code(), "200");
                     sent += 1;
                 }
                 sent
@@ -277,6 +302,123 @@ fn redis_is_used_with_tls_and_a_password() {
         assert!(!text.contains("another password"), "{text}");
         check(&gateway, 1, "200");
     }
+}
+
+/// From the beginning of a request to its end.
+type Exchange = (Instant, Instant);
+
+/// Passes on what one gateway and Redis say to each other, and notes when. A gateway sends one report at a time.
+fn observed(redis: &Redis) -> (SocketAddr, Arc<Mutex<Vec<Exchange>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let (exchanges, port) = (Arc::<Mutex<Vec<Exchange>>>::default(), redis.port);
+    let noted = Arc::clone(&exchanges);
+    thread::spawn(move || {
+        for gateway in listener.incoming().map_while(Result::ok) {
+            let Ok(server) = TcpStream::connect(("127.0.0.1", port)) else { break };
+            let begun = Arc::<Mutex<Option<Instant>>>::default();
+            let (sent, ended) = (Arc::clone(&begun), Arc::clone(&noted));
+            let (from, to) = (gateway.try_clone().unwrap(), server.try_clone().unwrap());
+            thread::spawn(move || {
+                pass_on(from, to, || {
+                    sent.lock().unwrap().get_or_insert_with(Instant::now);
+                });
+            });
+            thread::spawn(move || {
+                pass_on(server, gateway, || {
+                    if let Some(begun) = begun.lock().unwrap().take() {
+                        ended.lock().unwrap().push((begun, Instant::now()));
+                    }
+                });
+            });
+        }
+    });
+    (address, exchanges)
+}
+
+/// `note` comes before the bytes that it is about.
+fn pass_on(mut from: TcpStream, mut to: TcpStream, mut note: impl FnMut()) {
+    let mut bytes = [0; 64 * 1024];
+    while let Ok(count @ 1..) = from.read(&mut bytes) {
+        note();
+        if to.write_all(&bytes[..count]).is_err() {
+            break;
+        }
+    }
+    let _ = to.shutdown(Shutdown::Write);
+}
+
+/// Sends one request after another until the limit is reached. Returns those that were admitted.
+fn spend(gateway: &Process) -> Vec<Exchange> {
+    let (mut client, mut admitted) = (Client::connect(gateway.address("http")), Vec::new());
+    // A gateway that admits more than the limit alone has no limit.
+    for _ in 0..=SHARED {
+        let begun = Instant::now();
+        let response = client.fetch("GET /shared/x", "");
+        if response.status != 200 {
+            assert_eq!(response.status_and_code(), "429 900800");
+            return admitted;
+        }
+        admitted.push((begun, Instant::now()));
+    }
+    panic!("{} were admitted", admitted.len());
+}
+
+/// P + R: the longest time from one report to the reply to the next, or from the first request to the reply to the first
+/// report, until the last request was admitted.
+fn longest(reports: &[Exchange], admitted: &[Exchange]) -> Duration {
+    let (first, last) = (admitted.first().unwrap().0, admitted.last().unwrap().1);
+    let mut before = first;
+    let mut longest = Duration::ZERO;
+    for (sent, replied) in reports.iter().filter(|(_, replied)| *replied > first) {
+        longest = longest.max(*replied - before);
+        before = *sent;
+        if *sent > last {
+            break;
+        }
+    }
+    longest
+}
+
+/// The most requests within any time of this length.
+fn most_within(length: Duration, admitted: &[Exchange]) -> usize {
+    let within = |(begin, (_, begun)): (usize, &Exchange)| {
+        // A request can reach the gateway until it is answered.
+        admitted[begin..].iter().take_while(|(next, _)| *next <= *begun + length).count()
+    };
+    admitted.iter().enumerate().map(within).max().unwrap()
+}
+
+#[test]
+#[ignore = "needs Redis; `make test` runs it. On Debian: apt-get install redis-server"]
+fn gateways_that_share_a_limit_by_way_of_redis_exceed_it_by_the_stated_bound_at_most() {
+    let upstream = Upstream::fixed("in");
+    let redis = Redis::start(None);
+    let gateways = [(); 3].map(|()| {
+        let (address, reports) = observed(&redis);
+        let files = files(&upstream, &shared_at(address));
+        let process = Process::gateway(&files);
+        process.wait_for("Redis answers");
+        (files, process, reports)
+    });
+    let admitted = thread::scope(|scope| {
+        let spending = gateways.each_ref().map(|(_, process, _)| scope.spawn(|| spend(process)));
+        spending.map(|thread| thread.join().unwrap())
+    });
+    let total: usize = admitted.iter().map(Vec::len).sum();
+    // Every one was reported.
+    redis.wait_for_sum(total.try_into().unwrap());
+    let longest = gateways
+        .iter()
+        .zip(&admitted)
+        .map(|((_, _, reports), admitted)| longest(&reports.lock().unwrap(), admitted));
+    let longest = longest.max().unwrap();
+    let a = admitted.iter().map(|admitted| most_within(longest, admitted)).max().unwrap();
+    // Source: docs/quotas.md.
+    let (n, most) = (gateways.len(), SHARED + 2 * gateways.len() * a);
+    println!("{total} of {SHARED} were admitted; P + R = {longest:?}, a = {a}: {most} at most");
+    assert!(total >= SHARED, "{total} were admitted");
+    assert!(total <= most.min(n * SHARED), "{total} were admitted, {most} at most");
 }
 
 #[test]

@@ -23,6 +23,8 @@ pub struct Claims {
     pub jti: Option<String>,
     pub client_id: Option<String>,
     pub azp: Option<String>,
+    /// What some providers have in place of both: `cid` (Okta), `appid` (Entra ID, tokens of version 1).
+    pub other_client_id: Option<String>,
     /// From `scope` and `scp`: each a string separated by spaces, or an array.
     pub scopes: Vec<String>,
     pub keytype: Option<String>,
@@ -76,6 +78,7 @@ impl Claims {
             jti: string(object, "jti", "`jti` is not a string")?,
             client_id: string(object, "client_id", "`client_id` is not a string")?,
             azp: string(object, "azp", "`azp` is not a string")?,
+            other_client_id: text(object, "cid").or_else(|| text(object, "appid")),
             scopes: scopes(object)?,
             keytype: string(object, "keytype", "`keytype` is not a string")?,
             aut: text(object, "aut"),
@@ -282,6 +285,7 @@ mod tests {
             jti: Some("j".into()),
             client_id: Some("key".into()),
             azp: Some("key".into()),
+            other_client_id: None,
             scopes: vec!["am_application_scope".into(), "default".into()],
             keytype: Some("PRODUCTION".into()),
             aut: Some("APPLICATION".into()),

@@ -1,6 +1,6 @@
 //! The discovery documents and access tokens of identity providers, in their shapes, which docs/credentials.md describes.
 //!
-//! Source: the published documents and token references of Keycloak, Microsoft Entra ID and Auth0.
+//! Source: the published documents and token references of Keycloak, Microsoft Entra ID, Okta and Auth0.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use penstock_jose::{Claims, jwks_uri, sign_in_endpoints};
@@ -20,7 +20,7 @@ fn check_document(document: &str, issuer: &str, expect: [&str; 4]) {
 fn check_token(claims: &str, expect: &str) {
     let claims = Claims::parse(claims.as_bytes()).unwrap();
     assert!(!claims.is_id_token && claims.confirmation.is_none());
-    let client = claims.client_id.or(claims.azp).unwrap_or_default();
+    let client = claims.client_id.or(claims.azp).or(claims.other_client_id).unwrap_or_default();
     let (audiences, scopes) = (claims.aud.join(","), claims.scopes.join(","));
     let subject = claims.sub.unwrap_or_default();
     assert_eq!(format!("{client} {subject} {audiences} {scopes}"), expect);
@@ -74,6 +74,36 @@ fn entra_id() {
         "aio":"A","azp":"43e9","azpacr":"1","name":"Ann","oid":"c3","rh":"I","scp":"Orders.Read Orders.Write","sub":"HK",
         "tid":"11111111-2222","uti":"f","ver":"2.0"}"#;
     check_token(token, "43e9 HK 6e74172b Orders.Read,Orders.Write");
+    let first = r#"{"aud":"api://6e74172b","iss":"https://sts.windows.net/11111111-2222/","iat":1,"nbf":1,"exp":1,"acr":"1",
+        "aio":"A","amr":["pwd"],"appid":"43e9","appidacr":"1","ipaddr":"192.0.2.1","name":"Ann","oid":"c3","rh":"I",
+        "scp":"Orders.Read","sub":"HK","tid":"11111111-2222","unique_name":"ann@example.org","uti":"f","ver":"1.0"}"#;
+    check_token(first, "43e9 HK api://6e74172b Orders.Read");
+}
+
+#[test]
+fn okta() {
+    let issuer = "https://org.okta.com/oauth2/default";
+    let document = r#"{
+        "issuer": "https://org.okta.com/oauth2/default",
+        "authorization_endpoint": "https://org.okta.com/oauth2/default/v1/authorize",
+        "token_endpoint": "https://org.okta.com/oauth2/default/v1/token",
+        "registration_endpoint": "https://org.okta.com/oauth2/v1/clients",
+        "jwks_uri": "https://org.okta.com/oauth2/default/v1/keys",
+        "introspection_endpoint": "https://org.okta.com/oauth2/default/v1/introspect",
+        "end_session_endpoint": "https://org.okta.com/oauth2/default/v1/logout",
+        "request_object_signing_alg_values_supported": ["HS256", "RS256", "ES256"],
+        "dpop_signing_alg_values_supported": ["RS256", "ES256"]
+    }"#;
+    let expect = ["keys", "authorize", "token", "logout"].map(|name| format!("{issuer}/v1/{name}"));
+    check_document(document, issuer, expect.each_ref().map(String::as_str));
+    // The organisation itself is another issuer.
+    assert!(jwks_uri(document.as_bytes(), "https://org.okta.com").is_err());
+    let of_user = r#"{"ver":1,"jti":"AT.1","iss":"https://org.okta.com/oauth2/default","aud":"api://orders","iat":1,"exp":1,
+        "cid":"0oa1","uid":"00u1","scp":["openid","orders.read"],"auth_time":1,"sub":"ann@example.org"}"#;
+    check_token(of_user, "0oa1 ann@example.org api://orders openid,orders.read");
+    let of_client = r#"{"ver":1,"jti":"AT.2","iss":"https://org.okta.com/oauth2/default","aud":"api://orders","iat":1,
+        "exp":1,"cid":"0oa1","scp":["orders.read"],"sub":"0oa1"}"#;
+    check_token(of_client, "0oa1 0oa1 api://orders orders.read");
 }
 
 #[test]

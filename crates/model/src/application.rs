@@ -97,7 +97,7 @@ pub struct Permitted {
 
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub enum KeyCredential {
-    /// Tokens whose `client_id`, or `azp`, is this one.
+    /// Tokens whose `client_id`, or what is in its place, is this one.
     ClientId(String),
     /// The API key with this SHA-256 hash.
     ApiKeySha256([u8; 32]),

@@ -9,7 +9,7 @@ use crate::Permitted;
 pub struct Caller {
     /// `sub`; a whole number is its decimal text.
     pub subject: Option<String>,
-    /// `client_id`, else `azp`.
+    /// `client_id`, else `azp`, else `cid` or `appid`.
     pub client_id: Option<String>,
     /// `scope` and `scp`, each separated by spaces or an array.
     pub scopes: Vec<String>,

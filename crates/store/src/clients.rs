@@ -149,11 +149,9 @@ impl Store {
                 let delete = format!("DELETE FROM {table} WHERE client = ?");
                 sqlx::query(self.sql(&delete)).bind(id).execute(&mut *transaction).await?;
             }
-            let mut revoked = Vec::new();
-            self.remove_tokens(&mut transaction, "client = ?", &[id], &mut revoked).await?;
             let client = self.sql("DELETE FROM clients WHERE id = ?");
             let done = sqlx::query(client).bind(id).execute(&mut *transaction).await?;
-            self.publish(&mut transaction, &revoked).await?;
+            self.revoke(&mut transaction, "client = ?", &[id]).await?;
             transaction.commit().await?;
             Ok(done.rows_affected() == 1)
         })

@@ -139,9 +139,23 @@ impl Store {
         Ok(query.fetch_optional(&self.pool).await?.is_some())
     }
 
+    /// Revokes the tokens that `condition` selects with `values`, as the last statements of a transaction.
+    pub(crate) async fn revoke(
+        &self,
+        connection: &mut AnyConnection,
+        condition: &str,
+        values: &[&str],
+    ) -> Result<(), StoreError> {
+        // In PostgreSQL and MySQL a statement does not see the tokens that a concurrent exchange adds. It waits for the
+        // exchange, however, since that has changed the row of the old token: the next statement sees them.
+        let mut revoked = Vec::new();
+        while self.remove_tokens(connection, condition, values, &mut revoked).await? > 0 {}
+        self.publish(connection, &revoked).await.map(drop)
+    }
+
     /// Removes the tokens that `condition` selects with `values`. Those that are access tokens become part of `revoked`,
     /// which [`Self::publish`] takes. Returns the number of tokens.
-    pub(crate) async fn remove_tokens(
+    async fn remove_tokens(
         &self,
         connection: &mut AnyConnection,
         condition: &str,
@@ -191,7 +205,7 @@ impl Store {
 
     /// Numbers and adds revocations, as the last statements of a transaction: until it ends, other processes wait for the
     /// row of `revisions`, so that a higher number is never visible before a lower one. Returns how many were new.
-    pub(crate) async fn publish(
+    async fn publish(
         &self,
         connection: &mut AnyConnection,
         revoked: &[Revoked],

@@ -67,6 +67,8 @@ const CLIENTS: &str = "SELECT client FROM tokens UNION ALL SELECT client FROM co
      UNION ALL SELECT client FROM revoked UNION ALL SELECT client FROM revocations \
      UNION ALL SELECT client FROM devices";
 
+const FAMILY: &str = "family = ?";
+
 const INSERT: &str = "INSERT INTO tokens (hash, kind, family, client, subject, scope, issued_s, expires_s, spent) \
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)";
 
@@ -173,7 +175,7 @@ impl Store {
                 self.insert(&mut transaction, tokens).await?;
                 Rotation::Rotated
             } else {
-                self.remove_family(&mut transaction, family).await?;
+                self.revoke(&mut transaction, FAMILY, &[family]).await?;
                 Rotation::Reused
             };
             transaction.commit().await?;
@@ -188,9 +190,8 @@ impl Store {
     /// The database's.
     pub async fn revoke_token(&self, hash: &str) -> Result<(), StoreError> {
         retried(|| async move {
-            let (mut transaction, mut revoked) = (self.pool.begin().await?, Vec::new());
-            self.remove_tokens(&mut transaction, "hash = ?", &[hash], &mut revoked).await?;
-            self.publish(&mut transaction, &revoked).await?;
+            let mut transaction = self.pool.begin().await?;
+            self.revoke(&mut transaction, "hash = ?", &[hash]).await?;
             Ok(transaction.commit().await?)
         })
         .await
@@ -203,22 +204,10 @@ impl Store {
     pub async fn revoke_family(&self, family: &str) -> Result<(), StoreError> {
         retried(|| async move {
             let mut transaction = self.pool.begin().await?;
-            self.remove_family(&mut transaction, family).await?;
+            self.revoke(&mut transaction, FAMILY, &[family]).await?;
             Ok(transaction.commit().await?)
         })
         .await
-    }
-
-    async fn remove_family(
-        &self,
-        connection: &mut AnyConnection,
-        family: &str,
-    ) -> Result<(), StoreError> {
-        // In PostgreSQL and MySQL a statement does not see the tokens that a concurrent exchange adds. It waits for the
-        // exchange, however, since that has changed the row of the old token: the next statement sees them.
-        let mut revoked = Vec::new();
-        while self.remove_tokens(connection, "family = ?", &[family], &mut revoked).await? > 0 {}
-        self.publish(connection, &revoked).await.map(drop)
     }
 
     /// Records that the assertion `jti` of `client`, which expires at `expires_s`, was used. False: it was recorded before.

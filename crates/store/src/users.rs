@@ -198,9 +198,7 @@ impl Store {
             let delete = format!("DELETE FROM {table} WHERE {OF_USER}");
             sqlx::query(self.sql(&delete)).bind(name).bind(name).execute(&mut *connection).await?;
         }
-        let mut revoked = Vec::new();
-        self.remove_tokens(connection, OF_USER, &[name, name], &mut revoked).await?;
-        self.publish(connection, &revoked).await.map(drop)
+        self.revoke(connection, OF_USER, &[name, name]).await
     }
 }
 

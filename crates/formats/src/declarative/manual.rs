@@ -252,7 +252,7 @@ pub(super) const APPLICATION: &[Row] = &[
     ("application.name", "string", "Name, unique."),
     ("application.owner", "string; optional", "Who owns it."),
     ("application.plan", "name of a plan; absent: unlimited", "Plan for all requests of the application."),
-    ("application.keys.client_id", "string", "`client_id`, or `azp`, of the tokens of the application. Each key has either `client_id` or `api_key_sha256`."),
+    ("application.keys.client_id", "string", "`client_id`, or else `azp`, `cid` or `appid`, of the tokens of the application. Each key has either `client_id` or `api_key_sha256`."),
     ("application.keys.api_key_sha256", "64 hexadecimal digits", "SHA-256 hash of an API key."),
     ("application.keys.addresses", "list of IP addresses and CIDR blocks; absent: all", "With `api_key_sha256`: addresses of clients that may use the key."),
     ("application.keys.referers", "list of strings; absent: all", "With `api_key_sha256`: values of `Referer` with which the key may be used, such as `https://*.example.org/*`; `*` stands for anything but spaces."),

@@ -381,7 +381,7 @@ fn caller(claims: Claims, number: usize, issuer: &Issuer) -> Caller {
         CredentialKind::Token
     };
     let permitted = api_key::permitted(&claims);
-    let client_id = claims.client_id.or(claims.azp);
+    let client_id = claims.client_id.or(claims.azp).or(claims.other_client_id);
     let of_user = match &claims.aut {
         Some(aut) => aut.eq_ignore_ascii_case("APPLICATION_USER"),
         // A client is the subject of the tokens that it gets for itself (RFC 9068 section 2.2).

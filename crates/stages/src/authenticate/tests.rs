@@ -93,10 +93,20 @@ fn the_claims_that_conditions_name_are_kept_with_a_token() {
 }
 
 #[test]
-fn azp_is_the_client_id_if_client_id_is_absent() {
+fn azp_is_the_client_id_if_client_id_is_absent_and_then_what_okta_and_entra_id_have() {
     let mut fixture = Fixture::new(vec![issuer(1)]);
-    let token = sign(&format!(r#"{{"iss":"{ISS}","azp":"app"}}"#));
-    assert_eq!(fixture.known(&token).client_id.as_deref(), Some("app"));
+    for (claims, expect) in [
+        (r#""azp":"app""#, Some("app")),
+        (r#""azp":"app","cid":"other","appid":"another""#, Some("app")),
+        (r#""client_id":"app","cid":"other""#, Some("app")),
+        (r#""cid":"app""#, Some("app")),
+        (r#""appid":"app""#, Some("app")),
+        // Of issuers that mean something else by it.
+        (r#""cid":7"#, None),
+    ] {
+        let token = sign(&format!(r#"{{"iss":"{ISS}",{claims}}}"#));
+        assert_eq!(fixture.known(&token).client_id.as_deref(), expect, "{claims}");
+    }
 }
 
 #[test]

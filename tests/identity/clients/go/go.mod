@@ -1,6 +1,6 @@
 module flows
 
-go 1.26.8
+go 1.24.0
 
 require (
 	github.com/coreos/go-oidc/v3 v3.16.0
