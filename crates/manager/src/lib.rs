@@ -45,7 +45,7 @@ mod token;
 mod users;
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
@@ -86,6 +86,8 @@ pub struct Options {
     pub ask: AskProvider,
     /// `None`: there are no API keys.
     pub api_keys: Option<ApiKeySettings>,
+    /// Whose `X-Forwarded-For` says who their clients are.
+    pub trusted_proxies: Vec<(IpAddr, u8)>,
     /// The CAs of clients that authenticate by certificates, in PEM. `None`: no client does.
     pub client_ca: Option<Vec<Vec<u8>>>,
     /// The password of [`ADMIN`] if the start creates that user; `None`: one is generated.
@@ -227,6 +229,7 @@ impl Started {
         (manager.directory, manager.api_keys) = (directory, options.api_keys);
         let provider = |settings| Provider::new(settings, Arc::clone(&options.ask));
         manager.providers = options.providers.into_iter().map(provider).collect();
+        manager.trusted_proxies = options.trusted_proxies;
         let manager = Arc::new(manager);
         Ok(Self { runtime, address, generated, manager, listener, tls })
     }

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use base::addresses::Block;
 use base::{Clock, Entropy, Now, SystemClock, SystemEntropy};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -52,6 +53,8 @@ pub(crate) struct Manager {
     pub(crate) directory: Option<Directory>,
     pub(crate) providers: Vec<Provider>,
     pub(crate) api_keys: Option<ApiKeySettings>,
+    /// Whose `X-Forwarded-For` says who their clients are.
+    pub(crate) trusted_proxies: Vec<Block>,
     pub(crate) clock: SystemClock,
     passwords: Passwords,
     pub(crate) attempts: Attempts,
@@ -81,6 +84,7 @@ impl Manager {
             attempts: Attempts::new(),
             rows: AtomicU64::new(0),
             full: Mutex::new(Vec::new()),
+            trusted_proxies: Vec::new(),
             revision: watch::Sender::new(0),
         }
     }
