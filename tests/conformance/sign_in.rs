@@ -4,12 +4,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 
-use base::limits::{SIGN_IN_CODES_MAX, SIGN_INS_MAX};
+use base::limits::{SESSION_MARGIN_S, SIGN_IN_CODES_MAX, SIGN_INS_MAX};
 use harness::{
     ApiBuilder, Browser, Builder, CannedResponse, Client, Files, Gateway, Issuer, PATIENCE,
-    Request, Response, Upstream, api, now_s,
+    Request, Response, Upstream, api, now_s, wait_until,
 };
-use jose::SealingKeys;
 use model::Login;
 use serde_json::{Value, json};
 
@@ -181,14 +180,7 @@ fn sign_in(browser: &mut Browser) {
 
 /// The session of the browser began ten minutes ago.
 fn grow_old(browser: &mut Browser) {
-    let keys = SealingKeys::new(KEY).unwrap();
-    let cookie = browser.cookies.get_mut("__Host-penstock-login-staff").unwrap();
-    let text = keys.open("session staff", cookie.strip_prefix("1.").unwrap().as_bytes()).unwrap();
-    let text = String::from_utf8(text).unwrap();
-    let (until_s, rest) = text.split_once('\n').unwrap();
-    let until_s = until_s.parse::<u64>().unwrap() - 600;
-    let sealed = keys.seal("session staff", format!("{until_s}\n{rest}").as_bytes()).unwrap();
-    *cookie = format!("1.{sealed}");
+    browser.change_session("staff", KEY, |[until_s, expires_s]| [until_s - 600, expires_s]);
 }
 
 #[test]
@@ -408,7 +400,7 @@ fn a_session_is_renewed_once_however_many_requests_need_it() {
     let (provider, upstream) = (Provider::start(), Upstream::fixed("served"));
     let builder = builder(&provider, &upstream);
     let gateway = Arc::new(builder.settings(|settings| settings.gateway.workers = Some(4)).start());
-    provider.tell(|told| told.members.push(("expires_in", json!(1))));
+    provider.tell(|told| told.members.push(("expires_in", json!(0))));
     let mut browser = browser(&gateway);
     sign_in(&mut browser);
     provider.tell(|told| told.members.clear());
@@ -431,6 +423,87 @@ fn a_session_is_renewed_once_however_many_requests_need_it() {
     browser.cookies = old;
     assert_eq!(browser.send("GET /a/x", "").text(), "served");
     assert_eq!(provider.renewals(), 1);
+}
+
+#[test]
+fn requests_do_not_wait_for_the_renewal_of_a_session_that_has_not_expired() {
+    let (provider, upstream) = (Provider::start(), Upstream::fixed("served"));
+    let builder = builder(&provider, &upstream);
+    let gateway = Arc::new(builder.settings(|settings| settings.gateway.workers = Some(4)).start());
+    provider.tell(|told| told.members.push(("expires_in", json!(SESSION_MARGIN_S))));
+    let mut browser = browser(&gateway);
+    sign_in(&mut browser);
+    provider.tell(|told| told.members.clear());
+    let old = browser.cookies.clone();
+    // The provider's response waits for this.
+    let held = provider.behaviour.lock().unwrap();
+    let head = browser.head("GET /a/x", "");
+    let mut clients: Vec<_> = (0..16).map(|_| gateway.connect_tls()).collect();
+    for client in &mut clients {
+        client.send(&head);
+    }
+    for response in clients.iter_mut().map(Client::read) {
+        assert_eq!((response.text().as_str(), response.header("set-cookie")), ("served", None));
+    }
+    drop(held);
+    // The browser gets the session with one of its next requests, however often it has sent the old cookie.
+    wait_until(|| {
+        browser.cookies = old.clone();
+        browser.send("GET /a/x", "").header("set-cookie").is_some()
+    });
+    assert_eq!(provider.renewals(), 1);
+    let response = browser.send("GET /a/x", "");
+    assert_eq!((response.text().as_str(), response.header("set-cookie")), ("served", None));
+    assert_eq!(provider.renewals(), 1);
+}
+
+#[test]
+fn a_session_that_is_renewed_during_a_request_is_given_with_its_response() {
+    let provider = Provider::start();
+    // The slow response waits until another request with the same cookie has got the new session.
+    let again: Arc<OnceLock<Box<dyn Fn() + Send + Sync>>> = Arc::default();
+    let own = Arc::clone(&again);
+    let upstream = Upstream::responding(move |request| {
+        if request.target() == "/slow" {
+            own.get().unwrap()();
+        }
+        CannedResponse::ok("served")
+    });
+    let gateway = Arc::new(builder(&provider, &upstream).start());
+    provider.tell(|told| told.members.push(("expires_in", json!(SESSION_MARGIN_S))));
+    let mut browser = browser(&gateway);
+    sign_in(&mut browser);
+    let (head, slow) = (browser.head("GET /a/x", ""), browser.head("GET /a/slow", ""));
+    let other = Arc::downgrade(&gateway);
+    let renewed = move || {
+        let gateway = other.upgrade().unwrap();
+        let send = || gateway.connect_tls().send(&head).read();
+        wait_until(|| send().header("set-cookie").is_some());
+    };
+    assert!(again.set(Box::new(renewed)).is_ok());
+    let response = gateway.connect_tls().send(&slow).read();
+    assert_eq!(response.text(), "served");
+    assert!(response.header("set-cookie").is_some(), "{}", response.head);
+    assert_eq!(response.header("cache-control"), Some("no-store"));
+    assert_eq!(provider.renewals(), 1);
+}
+
+#[test]
+fn a_user_who_signs_out_with_the_old_cookie_ends_the_session_that_was_renewed() {
+    let (provider, upstream) = (Provider::start(), Upstream::fixed("served"));
+    let gateway = Arc::new(builder(&provider, &upstream).start());
+    provider.tell(|told| told.members.push(("expires_in", json!(SESSION_MARGIN_S))));
+    let mut browser = browser(&gateway);
+    sign_in(&mut browser);
+    let old = browser.cookies.clone();
+    browser.send("GET /a/x", "");
+    wait_until(|| provider.renewals() == 1);
+    browser.cookies = old;
+    let response = browser.send("GET /.login/staff/logout", "Sec-Fetch-Site: same-origin\r\n");
+    assert_eq!(response.status, 303);
+    let revoked = provider.server.requests();
+    let revoked = revoked.iter().find(|request| request.target() == "/revoke").unwrap();
+    assert!(revoked.text().starts_with("token=refresh-1&"), "{}", revoked.text());
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use jose::SealingKeys;
+
 use crate::message::values;
 use crate::{Client, Response};
 
@@ -58,6 +60,25 @@ impl Browser {
         let fields = "Accept: text/html,application/xhtml+xml,*/*;q=0.8\r\n\
             Sec-Fetch-Mode: navigate\r\nSec-Fetch-Dest: document\r\nSec-Fetch-Site: cross-site\r\n";
         self.send(&format!("GET {target}"), fields)
+    }
+
+    /// Changes the numbers of its session, which was sealed with `key`: when it ends, and when its token expires, in
+    /// seconds since the Unix epoch.
+    pub fn change_session(
+        &mut self,
+        login: &str,
+        key: &[u8],
+        change: impl Fn([u64; 2]) -> [u64; 2],
+    ) {
+        let (keys, context) = (SealingKeys::new(key).unwrap(), format!("session {login}"));
+        let prefix = if self.is_secure { "__Host-" } else { "" };
+        let cookie = self.cookies.get_mut(&format!("{prefix}penstock-login-{login}")).unwrap();
+        let sealed = cookie.strip_prefix("1.").unwrap();
+        let text = String::from_utf8(keys.open(&context, sealed.as_bytes()).unwrap()).unwrap();
+        let [until, expires, tokens] = text.splitn(3, '\n').collect::<Vec<_>>().try_into().unwrap();
+        let [until_s, expires_s] = change([until, expires].map(|number| number.parse().unwrap()));
+        let text = format!("{until_s}\n{expires_s}\n{tokens}");
+        *cookie = format!("1.{}", keys.seal(&context, text.as_bytes()).unwrap());
     }
 
     /// Keeps the cookies of a response, by the rules of RFC 6265 and for the prefix `__Host-`.

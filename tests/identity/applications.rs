@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use harness::{Client, Files, PATIENCE, Process, Response, Upstream};
+use harness::{Client, Files, PATIENCE, Process, Response, Upstream, wait_until};
 use serde_json::{Value, json};
 
 use crate::key_manager::{KeyManager, Login, PASSWORD, basic, error, success};
@@ -220,11 +220,16 @@ fn applications_are_written_by_administrators_and_read_by_gateways() {
         assert_eq!(error(&response), expect, "{method} {path}");
     }
     let twice = json!([{ "api": "A", "version": "1" }, { "api": "A", "version": "1" }]);
+    let key = |more: Value| of_api_key("secret", &more);
     for (body, expect) in [
         (json!({ "keys": [{ "client_id": "x" }] }), "409 conflict"),
         (json!({ "keys": [{ "client_id": "y" }, { "client_id": "y" }] }), "400 invalid_request"),
         (json!({ "keys": [{}] }), "400 invalid_request"),
         (json!({ "keys": [{ "api_key_sha256": "12" }] }), "400 invalid_request"),
+        (json!({ "keys": [{ "client_id": "y", "referers": ["a"] }] }), "400 invalid_request"),
+        (json!({ "keys": [key(json!({ "addresses": [] }))] }), "400 invalid_request"),
+        (json!({ "keys": [key(json!({ "addresses": ["10.1.0.0/8"] }))] }), "400 invalid_request"),
+        (json!({ "keys": [key(json!({ "referers": vec!["a"; 101] }))] }), "400 invalid_request"),
         (json!({ "subscriptions": twice }), "400 invalid_request"),
         (json!({ "subscriptions": [{ "api": "", "version": "1" }] }), "400 invalid_request"),
         (json!({ "plans": "Gold" }), "400 invalid_request"),
@@ -233,6 +238,50 @@ fn applications_are_written_by_administrators_and_read_by_gateways() {
     }
     assert_eq!(put(&manager, "a%2Fb", "y", &[]), 204);
     assert_eq!(put(&manager, "c", "x", &[]), 201, "the key is free");
+}
+
+/// The key of an application that is the API key `key`.
+fn of_api_key(key: &str, more: &Value) -> Value {
+    let hash = jose::sha256(key.as_bytes()).map(|byte| format!("{byte:02x}")).concat();
+    let mut found = more.clone();
+    found["api_key_sha256"] = json!(hash);
+    found
+}
+
+#[test]
+fn an_api_key_of_the_control_plane_is_for_the_addresses_and_referers_that_it_lists() {
+    let manager = KeyManager::start();
+    let own = gateway_login(&manager);
+    let upstream = Upstream::fixed("from the upstream");
+    let (files, process) = gateway(&manager, (&own.0, &own.1), &upstream);
+    let description = std::fs::read_to_string(files.path("apis/a.yaml")).unwrap();
+    let accepts = "x-wso2-application-security: {security-types: [api_key]}\n";
+    files.write("apis/a.yaml", &(description + accepts));
+    let keys = json!([
+        of_api_key("here", &json!({ "addresses": ["127.0.0.2", "10.0.0.0/8"] })),
+        of_api_key("page", &json!({ "referers": ["https://a.example/*"] })),
+    ]);
+    let subscriptions = json!([{ "api": "A", "version": "1" }]);
+    let body = json!({ "owner": "admin", "keys": keys, "subscriptions": subscriptions });
+    assert_eq!(send(&manager, "PUT", "keys", &body).status, 201);
+    let stored = success(&manager.connect().fetch(&format!("GET {PATH}/keys"), &basic(ADMIN)));
+    assert_eq!(stored["keys"][0]["addresses"], json!(["127.0.0.2", "10.0.0.0/8"]));
+    let fetch = |source: u8, key: &str, referer: &str| {
+        let fields = format!("apikey: {key}\r\nReferer: {referer}\r\n");
+        let mut client = Client::connect_from([127, 0, 0, source].into(), process.address("http"));
+        client.fetch("GET /a/x", &fields).status_and_code()
+    };
+    wait_until(|| fetch(2, "here", "") == "200");
+    for (source, key, referer, expect) in [
+        (2, "here", "https://b.example/", "200"),
+        (1, "here", "https://a.example/", "403 900908"),
+        (1, "page", "https://a.example/x", "200"),
+        (2, "page", "https://a.example.evil/x", "403 900908"),
+        (2, "page", "", "403 900908"),
+        (2, "other", "https://a.example/x", "401 900901"),
+    ] {
+        assert_eq!(fetch(source, key, referer), expect, "{source} {key} {referer}");
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use harness::{Client, Files, Process};
 use serde_json::json;
 
 use crate::key_manager::{KeyManager, PASSWORD, SIGN_IN, basic, error};
@@ -100,6 +101,39 @@ fn guessing_a_secret_is_slowed_and_its_client_is_not() {
         &json!({ "clientName": "c" }),
     );
     assert_eq!(user.status, 200, "a client that guesses does not slow the users of its address");
+}
+
+#[test]
+fn guesses_by_way_of_a_gateway_slow_the_address_that_sends_them() {
+    let manager = KeyManager::with("trusted_proxies = [\"127.0.0.1\"]\n");
+    let origin = format!("https://{}", manager.process.address("https"));
+    let urls = include_str!("../../examples/token-urls.yaml");
+    let files = Files::new().api("urls.yaml", &urls.replace("https://localhost:9443", &origin));
+    let ca = manager.files.path("tls.crt");
+    let toml = format!("[upstream_tls]\nca = [\"{}\"]\nsystem_roots = false\n", ca.display());
+    let files = files.toml(&toml);
+    let gateway = Process::gateway(&files);
+    let (id, _) = manager.register("a", json!({}));
+    let guess = |client: &mut Client, path: &str, more: &str| {
+        let login = basic(Some((&id, "guess")));
+        let fields = format!("Content-Type: application/x-www-form-urlencoded\r\n{login}{more}");
+        client.fetch_with_body(path, &fields, "grant_type=client_credentials").status
+    };
+    let claimed = |number: u8| format!("X-Forwarded-For: 192.0.2.{number}\r\n");
+    let by_gateway = |source: u8, more: &str| {
+        let mut client = Client::connect_from([127, 0, 0, source].into(), gateway.address("http"));
+        guess(&mut client, "POST /token", more)
+    };
+    // What clients of the gateway say of themselves does not count.
+    assert!((0..60).any(|number| by_gateway(2, &claimed(number)) == 429));
+    assert_eq!(by_gateway(3, ""), 401, "another address");
+    let directly = |more: &str| guess(&mut manager.connect(), "POST /oauth2/token", more);
+    assert_eq!(directly("X-Forwarded-For: 127.0.0.2\r\n"), 429, "as the gateway does");
+    assert_eq!(directly("X-Forwarded-For: 127.0.0.2, 127.0.0.4\r\n"), 401, "the last one counts");
+    // Whoever is not trusted is the client.
+    let strict = KeyManager::start();
+    let path = "POST /oauth2/token";
+    assert!((0..60).any(|number| guess(&mut strict.connect(), path, &claimed(number)) == 429));
 }
 
 #[test]

@@ -2,7 +2,8 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use harness::{Browser, Client, Files, Process, Response, Upstream, wait_until};
+use base::limits::SESSION_MARGIN_S;
+use harness::{Browser, Client, Files, Process, Response, Upstream, now_s, wait_until};
 use serde_json::{Value, json};
 
 use crate::key_manager::{ISS, KeyManager, Login, PASSWORD};
@@ -57,6 +58,44 @@ fn target<'r>(response: &'r Response, origin: &str) -> &'r str {
     location.strip_prefix(origin).unwrap_or_else(|| panic!("{location} is not of {origin}"))
 }
 
+/// Signs in, having opened `/a/x?y=1`.
+fn sign_in(manager: &KeyManager, browser: &mut Browser) {
+    let (origin, provider) = (browser.origin(), manager.process.address("https"));
+    let away = browser.open("/a/x?y=1");
+    let request = target(&away, &format!("https://{provider}/oauth2/authorize?"));
+    assert_eq!(manager.get(&format!("/oauth2/authorize?{request}")).status, 200, "a page");
+    let allowed = manager.post("/oauth2/authorize", None, &format!("{request}{ALLOW}"));
+    let back = browser.open(target(&allowed, &origin));
+    assert_eq!(target(&back, ""), "/a/x?y=1");
+}
+
+/// The key manager revokes a session if it sees one of its refresh tokens twice.
+#[test]
+fn a_session_goes_on_while_its_token_is_renewed_time_and_again() {
+    let (manager, upstream) = (KeyManager::start(), Upstream::fixed("from the upstream"));
+    let (id, secret) = registered(&manager);
+    let (files, process) = gateway(&manager, (&id, &secret), &upstream);
+    let key = std::fs::read(files.path("data/session.key")).unwrap();
+    let address = process.address("http");
+    let mut browser = Browser::new(&address.to_string(), false, move || Client::connect(address));
+    sign_in(&manager, &mut browser);
+    for renewal in 1..=3 {
+        let soon_s = now_s() + SESSION_MARGIN_S;
+        browser.change_session("staff", &key, |[until_s, _]| [until_s, soon_s]);
+        let old = browser.cookies.clone();
+        wait_until(|| {
+            browser.cookies = old.clone();
+            let response = browser.send("GET /a/x", "");
+            assert_eq!(response.text(), "from the upstream", "{renewal}");
+            response.header("set-cookie").is_some()
+        });
+        assert_ne!(browser.cookies, old, "{renewal}");
+        let response = browser.send("GET /a/x", "");
+        assert_eq!(response.text(), "from the upstream", "{renewal}");
+        assert_eq!(response.header("set-cookie"), None, "{renewal}: it is renewed");
+    }
+}
+
 #[test]
 fn a_user_signs_in_with_a_browser_and_out_again_and_a_stolen_cookie_ends_with_the_session() {
     let (manager, upstream) = (KeyManager::start(), Upstream::fixed("from the upstream"));
@@ -66,14 +105,8 @@ fn a_user_signs_in_with_a_browser_and_out_again_and_a_stolen_cookie_ends_with_th
     assert_eq!(key.permissions().mode() & 0o777, 0o600, "it was generated");
     let (address, provider) = (process.address("http"), manager.process.address("https"));
     let mut browser = Browser::new(&address.to_string(), false, move || Client::connect(address));
-    let (origin, provider) = (browser.origin(), format!("https://{provider}"));
-
-    let away = browser.open("/a/x?y=1");
-    let request = target(&away, &format!("{provider}/oauth2/authorize?"));
-    assert_eq!(manager.get(&format!("/oauth2/authorize?{request}")).status, 200, "a page");
-    let allowed = manager.post("/oauth2/authorize", None, &format!("{request}{ALLOW}"));
-    let back = browser.open(target(&allowed, &origin));
-    assert_eq!(target(&back, ""), "/a/x?y=1");
+    let provider = format!("https://{provider}");
+    sign_in(&manager, &mut browser);
     assert_eq!(browser.open("/a/x?y=1").text(), "from the upstream");
     assert_eq!(upstream.requests()[0].header("cookie"), None);
 

@@ -1,5 +1,6 @@
 //! What is acknowledged survives `kill -9`; several instances share a database.
 
+use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::mpsc;
 
@@ -7,7 +8,7 @@ use harness::{Client, Files, PATIENCE, Process};
 use nix::sys::signal::Signal;
 use serde_json::json;
 
-use crate::key_manager::{KeyManager, SIGN_IN, basic, error, success};
+use crate::key_manager::{KeyManager, PASSWORD, SIGN_IN, basic, error, success};
 use crate::servers;
 
 #[test]
@@ -51,6 +52,43 @@ fn several_instances_start_at_once_on_one_database() {
         })
         .collect();
     assert!(keys.iter().all(|key| *key == keys[0]), "one signing key: {keys:?}");
+}
+
+#[test]
+fn instances_share_failed_attempts_which_a_restart_does_not_forget() {
+    let manager = KeyManager::start();
+    let second = Process::start(manager.files.folder(), &["control", "--config", "penstock.toml"]);
+    second.wait_for(" serving ");
+    let ask = |address, password| {
+        let tls = manager.files.identity().client(&["http/1.1"]);
+        let login = basic(Some(("admin", password)));
+        let mut client = Client::connect_tls(address, tls, "localhost");
+        client.fetch("GET /api/penstock/applications", &login).status
+    };
+    let addresses = [manager.process.address("https"), second.address("https")];
+    let counted = || manager.sql("SELECT COUNT(*) FROM failures").trim().to_owned();
+    assert_eq!((ask(addresses[0], PASSWORD), counted().as_str()), (200, "0"));
+    assert_eq!((ask(addresses[0], "guess"), counted().as_str()), (401, "3"));
+    assert_eq!(
+        (ask(addresses[1], PASSWORD), counted().as_str()),
+        (200, "1"),
+        "that of the address"
+    );
+    // Ten for a user from one address; a slow machine lets a few more be tried.
+    let guesses = |addresses: &[SocketAddr]| {
+        let guess = |address: &SocketAddr| ask(*address, "guess");
+        addresses.iter().cycle().map(guess).take_while(|status| *status == 401).count()
+    };
+    let tried = guesses(&addresses);
+    assert!((10..16).contains(&tried), "{tried}");
+    drop(second);
+    let manager = manager.restart();
+    let guess = || {
+        let login = basic(Some(("admin", "guess")));
+        manager.connect().fetch("GET /api/penstock/applications", &login).status
+    };
+    let tried = std::iter::repeat_with(guess).take_while(|status| *status == 401).count();
+    assert!(tried < 10, "{tried}");
 }
 
 #[test]

@@ -1,8 +1,9 @@
-//! Shared by the crates of the data plane: limits, the HTTP method, and the traits [`Clock`] and
+//! Shared by the crates of the data plane: limits, the HTTP method, blocks of addresses, and the traits [`Clock`] and
 //! [`Entropy`], through which pure code gets time and randomness.
 //!
 //! Architecture invariant: no tokio, no sockets, no files, no dependency on another crate of the workspace.
 
+pub mod addresses;
 pub mod clock;
 pub mod entropy;
 pub mod limits;

@@ -379,13 +379,18 @@ pub const SIGN_IN_CODES_MAX: usize = 64;
 /// Longest request to the provider of a login, in milliseconds. Longer: the sign-in fails; 503003 for a session whose token
 /// has expired.
 pub const LOGIN_MS_MAX: u32 = 5_000;
-/// Time before its expiry from which the access token of a session is renewed, in seconds.
+/// Time before its expiry from which the access token of a session is renewed in the background, in seconds.
 pub const SESSION_MARGIN_S: u64 = 30;
-/// Time for which a renewed session is remembered, in seconds: a browser may send the old cookie with several requests.
+/// Time for which a renewed session is remembered after a response with its cookie, in seconds: a browser may send the old
+/// one with several requests.
 pub const SESSION_RENEWED_S: u64 = 300;
+/// Time for which a renewed session waits for the next request of its browser, in seconds. A browser that comes later has an
+/// old refresh token: its user has to sign in again.
+pub const SESSION_KEPT_S: u64 = 3_600;
 /// Time for which a request to the provider of a login that failed is not repeated, in seconds.
 pub const LOGIN_PAUSE_S: u64 = 5;
-/// Maximum number of renewed sessions that are remembered. More: 503003 until older ones are forgotten.
+/// Maximum number of renewed sessions that are remembered. More: sessions whose token has expired get 503003 until older ones
+/// are forgotten.
 pub const SESSIONS_RENEWED_MAX: usize = 100_000;
 /// Time for which the discovery document of a login is used, in seconds.
 pub const LOGIN_DISCOVERY_S: u64 = 300;

@@ -87,7 +87,7 @@ impl Roots {
     pub(crate) fn select(&self, file: &Path) -> bool {
         let is_api = || self.apis.iter().any(|root| file.starts_with(root));
         self.of_artefact(file).is_some()
-            || is_description(file) && is_api()
+            || is_description(file) && is_api() && !is_part_of_project(file)
             || self.has_application(file)
     }
 }
@@ -95,7 +95,7 @@ impl Roots {
 impl Kind {
     fn selects(self, file: &Path) -> bool {
         match self {
-            Self::Apis => is_description(file),
+            Self::Apis => is_description(file) && !is_part_of_project(file),
             Self::Artefacts => Role::of(file).is_some(),
             Self::Applications => is_application(file),
         }
@@ -169,6 +169,34 @@ pub(crate) fn is_description(path: &Path) -> bool {
     let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return false };
     let known = [".yaml", ".yml", ".json"].iter().any(|ending| name.ends_with(ending));
     known && !is_hidden(name)
+}
+
+/// Whether a file belongs to a project of API Manager, whose `api.yaml` describes the API. Only names that projects have are
+/// looked up.
+fn is_part_of_project(file: &Path) -> bool {
+    const FOLDERS: [&str; 8] = [
+        "Definitions",
+        "Docs",
+        "Policies",
+        "Client-certificates",
+        "Endpoint-certificates",
+        "Image",
+        "WSDL",
+        "Sequences",
+    ];
+    const FILES: [&str; 3] = ["api_meta.yaml", "deployment_environments.yaml", "api_params.yaml"];
+    let is_project = |folder: &Path| {
+        let has = |name| folder.join(name).is_file();
+        folder.join(FOLDERS[0]).is_dir() && (has("api.yaml") || has("api.json"))
+    };
+    let is_named = |path: &Path, names: &[&str]| {
+        path.file_name().and_then(|name| name.to_str()).is_some_and(|name| names.contains(&name))
+    };
+    let parts = file.ancestors().filter_map(|path| Some((path, path.parent()?)));
+    parts.enumerate().any(|(above, (path, folder))| {
+        let names: &[&str] = if above == 0 { &FILES } else { &FOLDERS };
+        is_named(path, names) && is_project(folder)
+    })
 }
 
 /// Whether a file of this name describes an application.
@@ -322,6 +350,33 @@ mod tests {
         assert_eq!(found, ["apis/a.yaml", "apis/deep/b.json", "apis/e.yml", "d.yml"]);
         assert_eq!((entered, walked.folders.len()), (2, 2));
         assert_eq!(walked.problems, []);
+    }
+
+    #[test]
+    fn of_a_project_only_its_own_file_is_a_description() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        for below in ["p/Definitions", "p/Docs/How", "other/Definitions"] {
+            fs::create_dir_all(root.join(below)).unwrap();
+        }
+        for file in [
+            "p/api.yaml",
+            "p/api_meta.yaml",
+            "p/Definitions/swagger.yaml",
+            "p/Docs/How/document.yaml",
+            "other/Definitions/a.yaml",
+            "other/api_meta.yaml",
+        ] {
+            fs::write(root.join(file), "x").unwrap();
+        }
+        let roots = Roots { apis: vec![root.to_owned()], ..Roots::default() };
+        let walked = walk(&roots, Versions::Unread, &mut |_| {});
+        let mut found: Vec<_> = walked.files.keys().map(|file| file.to_path_buf()).collect();
+        found.sort();
+        let expect = ["other/Definitions/a.yaml", "other/api_meta.yaml", "p/api.yaml"];
+        assert_eq!(found, expect.map(|file| root.join(file)));
+        assert!(found.iter().all(|file| roots.select(file)));
+        assert!(!roots.select(&root.join("p/Definitions/swagger.yaml")));
     }
 
     #[test]

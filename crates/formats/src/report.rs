@@ -7,10 +7,16 @@ use base::names::nearest;
 pub(crate) use base::names::one_of;
 use model::{Diagnostic, Place, Severity};
 
+/// In a tree that was made of two documents, the lines of the second one follow this one. No document has as many:
+/// `limits::DOCUMENT_BYTES_MAX`.
+pub(crate) const OTHER_LINES: u32 = 1 << 31;
+
 /// The diagnostics so far. At most `limits::DIAGNOSTICS_MAX` are kept; the rest is counted.
 #[derive(Debug)]
 pub(crate) struct Report {
     file: PathBuf,
+    /// The file of the lines from [`OTHER_LINES`] on.
+    other: Option<PathBuf>,
     diagnostics: Vec<Diagnostic>,
     errors: usize,
     left_out: usize,
@@ -18,12 +24,18 @@ pub(crate) struct Report {
 
 impl Report {
     pub(crate) fn new(file: &Path) -> Self {
-        Self { file: file.to_owned(), diagnostics: Vec::new(), errors: 0, left_out: 0 }
+        let file = file.to_owned();
+        Self { file, other: None, diagnostics: Vec::new(), errors: 0, left_out: 0 }
     }
 
     /// Sets the file of the diagnostics to come. Returns the previous one.
     pub(crate) fn enter(&mut self, file: PathBuf) -> PathBuf {
         std::mem::replace(&mut self.file, file)
+    }
+
+    /// The same. The file until now is that of the lines after [`OTHER_LINES`].
+    pub(crate) fn enter_beside(&mut self, file: PathBuf) {
+        self.other = Some(self.enter(file));
     }
 
     pub(crate) fn file(&self) -> &Path {
@@ -63,13 +75,12 @@ impl Report {
             return;
         }
         let help = Some(help).filter(|text| !text.is_empty());
-        self.diagnostics.push(Diagnostic {
-            severity,
-            file: self.file.clone(),
-            place,
-            message,
-            help,
-        });
+        let of_other = |place: Place| {
+            let line = place.line.checked_sub(OTHER_LINES)?;
+            Some((self.other.clone()?, Some(Place { line, ..place })))
+        };
+        let (file, place) = place.and_then(of_other).unwrap_or_else(|| (self.file.clone(), place));
+        self.diagnostics.push(Diagnostic { severity, file, place, message, help });
     }
 
     /// The diagnostics in the order of the file, `main` before the files that it refers to.

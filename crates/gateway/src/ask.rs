@@ -24,8 +24,9 @@ pub(crate) enum Question {
     Token { token: Box<[u8]>, revision: u64 },
     /// The token that upstreams get with this credential. It is found among the worker's.
     BackendToken { credential: usize },
-    /// Which of these users has this name and password, in base64. The answer is an [`Outcome`].
-    Password { login: Box<[u8]>, users: u64 },
+    /// Which of these users, or of those of the issuers of this revision, has this name and password, in base64. The
+    /// answer is an [`Outcome`].
+    Password { login: Box<[u8]>, users: u64, revision: u64 },
 }
 
 /// Credentials are never printed.
@@ -191,6 +192,23 @@ mod tests {
         let questions = Questions::new(sender);
         assert!(questions.key_set("a", 0).is_some());
         assert!(questions.key_set("b", 0).is_none());
+    }
+
+    #[test]
+    fn the_answer_about_a_password_is_for_the_same_users_and_issuers_only() {
+        let questions = Questions::new(channel(1).0);
+        let question = |login: &[u8], users, revision| Question::Password {
+            login: login.into(),
+            users,
+            revision,
+        };
+        questions.begin(question(b"a", 1, 1), 0, u64::MAX);
+        assert!(questions.find(&question(b"a", 1, 1), 5).is_some());
+        for other in [question(b"b", 1, 1), question(b"a", 2, 1), question(b"a", 1, 2)] {
+            assert!(questions.find(&other, 5).is_none());
+        }
+        let token = Question::Token { token: b"a".as_slice().into(), revision: 1 };
+        assert!(questions.find(&token, 5).is_none());
     }
 
     #[test]

@@ -50,7 +50,7 @@ fn credential<'a>(
 ///
 /// # Errors
 /// [`Fault`] 303003: there is none; or any of the upstream or the client.
-pub(crate) async fn exchange<B: RequestBody>(
+pub(crate) async fn forward<B: RequestBody>(
     worker: &Worker,
     revision: &Compiled,
     forwarding: &Forwarding<'_>,

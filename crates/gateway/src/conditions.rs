@@ -5,6 +5,7 @@ use std::cell::OnceCell;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use base::addresses;
 use expression::json::Document;
 use model::{Caller, Condition, KeyPart, Subject};
 use percent_encoding::percent_decode;
@@ -13,7 +14,7 @@ use stages::authenticate::places::{matches, parameters, value_of};
 
 use crate::claims::claims_of;
 use crate::clients::network;
-use crate::message::{Request, contains};
+use crate::message::Request;
 
 /// What conditions and keys look at.
 pub(crate) struct Conditions<'r> {
@@ -34,10 +35,7 @@ pub(crate) struct Conditions<'r> {
 impl Conditions<'_> {
     pub(crate) fn meets(&self, condition: &Condition) -> bool {
         let is_met = match &condition.subject {
-            Subject::Addresses(blocks) => {
-                let address = (self.address)();
-                blocks.iter().any(|block| contains(*block, address))
-            }
+            Subject::Addresses(blocks) => addresses::is_in(blocks, (self.address)()),
             Subject::Header { name, value } => {
                 self.fields(name).any(|found| matches(value.as_bytes(), found))
             }

@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use base::Now;
+use base::addresses;
 use base::limits::{REFERER_BYTES_MAX, TOKEN_BYTES_MAX};
 use jose::Confirmation;
 use model::{
@@ -22,7 +23,7 @@ use stages::{Identity, TokenCache, authenticate};
 use wire::http1::{Field, Known, KnownSet, write};
 
 use crate::compiled::Compiled;
-use crate::message::{Framing, Head, HeadEdits, Request, contains};
+use crate::message::{Framing, Head, HeadEdits, Request};
 use crate::sessions::Logins;
 
 /// The credential of a request, as it came.
@@ -281,7 +282,7 @@ fn prove(
 
 fn permits(permitted: &Permitted, address: IpAddr, referer: &[u8]) -> bool {
     let Permitted { addresses, referers } = permitted;
-    let from_here = |blocks: &Vec<_>| blocks.iter().any(|block| contains(*block, address));
+    let from_here = |blocks: &Vec<_>| addresses::is_in(blocks, address);
     let fits = |pattern: &String| matches(pattern.as_bytes(), referer);
     addresses.as_ref().is_none_or(from_here)
         && (referers.is_empty()

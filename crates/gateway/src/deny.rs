@@ -3,10 +3,9 @@
 use std::collections::HashSet;
 use std::net::IpAddr;
 
+use base::addresses;
 use model::{Caller, Deny};
 use stages::Subscribers;
-
-use crate::message::contains;
 
 /// Deny policies, compiled for lookups.
 #[derive(Debug, Default)]
@@ -62,7 +61,7 @@ impl DenyTable {
 
     fn denies_address(&self, address: IpAddr) -> bool {
         let denies = |(blocks, is_inverted): &(Vec<_>, bool)| {
-            blocks.iter().any(|block| contains(*block, address)) != *is_inverted
+            addresses::is_in(blocks, address) != *is_inverted
         };
         self.addresses.iter().any(denies)
     }

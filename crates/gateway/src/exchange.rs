@@ -11,6 +11,7 @@ use crate::cross_origin;
 use crate::fault;
 use crate::message::{HeadEdits, Request};
 use crate::response::Response;
+use crate::sign_in::Renewing;
 use crate::worker::{Counted, Worker};
 
 /// One exchange, until its last byte. Meanwhile it counts as in progress.
@@ -20,6 +21,8 @@ pub(crate) struct Exchange<'a> {
     pub(crate) record: Record,
     /// Field lines that the response gets besides: cookies, where to sign in, and a nonce.
     pub(crate) lines: Vec<u8>,
+    /// The browser's session, if that is renewed meanwhile.
+    pub(crate) renewing: Option<Box<Renewing>>,
     /// What its tunnel has moved up and down, if it became one.
     tunnelled: Cell<(u64, u64)>,
     is_settled: bool,
@@ -30,7 +33,16 @@ impl<'a> Exchange<'a> {
     pub(crate) fn open(worker: &'a Worker, request: &'a Request) -> Self {
         let record = Record::open(worker.number, &worker.resources);
         let (lines, tunnelled) = (Vec::new(), Cell::default());
-        Self { worker, request, record, lines, tunnelled, is_settled: false, _busy: worker.busy() }
+        Self {
+            worker,
+            request,
+            record,
+            lines,
+            renewing: None,
+            tunnelled,
+            is_settled: false,
+            _busy: worker.busy(),
+        }
     }
 
     /// Records that the head of the upstream's response is there.

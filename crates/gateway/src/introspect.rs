@@ -46,7 +46,7 @@ pub(crate) async fn ask<C: Client>(
     let question = match presented {
         Presented::Login(_) => {
             let users = revision.live.users.fingerprint();
-            Question::Password { login: bytes, users }
+            Question::Password { login: bytes, users, revision: number }
         }
         Presented::Token(_)
         | Presented::Proven(_)

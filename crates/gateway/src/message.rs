@@ -7,11 +7,12 @@ mod peer;
 use std::net::IpAddr;
 use std::rc::Rc;
 
+use base::addresses;
 use wire::http1::{Known, KnownSet, RequestHead, ResponseHead, write};
 
 pub(crate) use edits::HeadEdits;
 pub(crate) use outgoing::{Outgoing, wants_trailers};
-pub(crate) use peer::{Peer, Serves, contains};
+pub(crate) use peer::{Peer, Serves};
 
 /// A request head with its own bytes. Lent by the worker, so that a request allocates nothing.
 #[derive(Debug, Default)]
@@ -47,19 +48,10 @@ impl Request {
         if !peer.trusted {
             return peer.address;
         }
-        let fields = self.head.fields().iter().rev();
-        let fields = fields
-            .filter(|field| field.name.of(&self.bytes).eq_ignore_ascii_case(b"x-forwarded-for"));
-        let addresses = fields.flat_map(|field| field.value.of(&self.bytes).rsplit(|b| *b == b','));
-        let address = |text: &[u8]| std::str::from_utf8(text).ok()?.trim().parse::<IpAddr>().ok();
-        for text in addresses {
-            let Some(address) = address(text) else { break };
-            let address = address.to_canonical();
-            if !trusted.iter().any(|block| contains(*block, address)) {
-                return address;
-            }
-        }
-        peer.address
+        let fields = self.head.fields().iter();
+        let fields = fields.filter(|field| field.known == Known::XForwardedFor);
+        let values = fields.map(|field| field.value.of(&self.bytes));
+        addresses::forwarded_for(values, trusted).unwrap_or(peer.address)
     }
 }
 

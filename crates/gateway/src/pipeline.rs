@@ -6,7 +6,7 @@ use wire::http1::{BodyFraming, Known, Upgrade};
 
 use crate::admission::admit;
 use crate::authenticate::{assert_caller, authenticate, authorise};
-use crate::backend_auth::exchange as forward;
+use crate::backend_auth::forward;
 use crate::client::Client;
 use crate::compiled::Compiled;
 use crate::credentials;
@@ -67,6 +67,7 @@ pub(crate) async fn exchange<C: Client>(
         Ok(response)
     }
     .await;
+    sign_in::give_renewed(&mut exchange, &revision);
     if let Ok(response) = &mut responded {
         credentials::refuse_sessions(&mut response.head, &revision.live.logins);
         exchange.add_lines(&mut response.head.edits);

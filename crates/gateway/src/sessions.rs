@@ -6,7 +6,8 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use base::limits::{
-    LOGIN_DISCOVERY_S, LOGIN_PAUSE_S, SESSION_RENEWED_S, SESSIONS_RENEWED_MAX, SIGN_IN_CODES_MAX,
+    LOGIN_DISCOVERY_S, LOGIN_PAUSE_S, SESSION_KEPT_S, SESSION_RENEWED_S, SESSIONS_RENEWED_MAX,
+    SIGN_IN_CODES_MAX,
 };
 use jose::{SealingKeys, SignInEndpoints};
 use model::Login;
@@ -156,11 +157,12 @@ struct Entry {
     until_us: u64,
 }
 
-/// Identifies a session with its present tokens: a provider may issue the same refresh token again.
-pub(crate) fn key(session: &Session) -> [u8; 32] {
+/// Identifies a session of a login with its present tokens: a provider may issue the same refresh token again, and another
+/// one the same tokens.
+pub(crate) fn key(login: &str, session: &Session) -> [u8; 32] {
     let Session { access_token, expires_s, refresh_token, .. } = session;
     let refresh_token = refresh_token.as_deref().unwrap_or_default();
-    jose::sha256(format!("{expires_s}\n{access_token}\n{refresh_token}").as_bytes())
+    jose::sha256(format!("{login}\n{expires_s}\n{access_token}\n{refresh_token}").as_bytes())
 }
 
 pub(crate) enum Joined {
@@ -195,6 +197,26 @@ impl Renewals {
         Joined::First(sender)
     }
 
+    /// What a session is renewed to, or was just before: a user who signs out may not have its cookie yet.
+    pub(crate) async fn renewed(&self, login: &str, session: &Session) -> Option<Arc<Session>> {
+        let mut outcome = {
+            let recent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            recent.sessions.get(&key(login, session))?.outcome.clone()
+        };
+        match outcome.wait_for(Option::is_some).await.ok()?.as_ref()? {
+            Renewal::Renewed(renewed) => Some(Arc::clone(renewed)),
+            Renewal::Refused | Renewal::Failed => None,
+        }
+    }
+
+    /// A response has the renewed session: the old one is forgotten soon.
+    pub(crate) fn given(&self, key: [u8; 32], now_us: u64) {
+        let mut recent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(entry) = recent.sessions.get_mut(&key) {
+            entry.until_us = entry.until_us.min(until_us(now_us, SESSION_RENEWED_S));
+        }
+    }
+
     /// Tells everybody. A failure is not remembered for long.
     pub(crate) fn end(
         &self,
@@ -204,7 +226,8 @@ impl Renewals {
         now_us: u64,
     ) {
         let valid_s = match &renewal {
-            Renewal::Renewed(_) | Renewal::Refused => SESSION_RENEWED_S,
+            Renewal::Renewed(_) => SESSION_KEPT_S,
+            Renewal::Refused => SESSION_RENEWED_S,
             Renewal::Failed => LOGIN_PAUSE_S,
         };
         let mut recent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -250,6 +273,48 @@ mod tests {
             matches!(renewals.join(key, LOGIN_PAUSE_S * SECOND_US), Joined::First(_)),
             "it was abandoned"
         );
+    }
+
+    #[test]
+    fn sessions_of_two_logins_are_kept_apart_though_their_tokens_are_the_same() {
+        let session = |access: &str, refresh: &str| Session {
+            access_token: access.to_owned(),
+            expires_s: 7,
+            refresh_token: Some(refresh.to_owned()),
+            id_token: None,
+            until_s: 9,
+        };
+        let one = key("a", &session("x", "y"));
+        assert_eq!(one, key("a", &Session { until_s: 10, ..session("x", "y") }));
+        for other in [
+            key("b", &session("x", "y")),
+            key("a", &session("x", "z")),
+            key("a", &session("z", "y")),
+            key("a", &Session { expires_s: 8, ..session("x", "y") }),
+        ] {
+            assert_ne!(one, other);
+        }
+    }
+
+    #[test]
+    fn a_renewed_session_waits_longer_for_its_browser_than_one_that_was_given() {
+        let (renewals, key) = (Renewals::default(), [7; 32]);
+        let Joined::First(sender) = renewals.join(key, 0) else { panic!("nobody renews it") };
+        let renewed = Session {
+            access_token: String::new(),
+            expires_s: 0,
+            refresh_token: None,
+            id_token: None,
+            until_s: 0,
+        };
+        renewals.end(key, &sender, Renewal::Renewed(Arc::new(renewed)), 0);
+        let last_us = SESSION_KEPT_S * SECOND_US - 1;
+        assert!(matches!(renewals.join(key, last_us), Joined::Other(_)));
+        renewals.given(key, 1);
+        renewals.given(key, SECOND_US);
+        let given_us = 1 + SESSION_RENEWED_S * SECOND_US;
+        assert!(matches!(renewals.join(key, given_us - 1), Joined::Other(_)));
+        assert!(matches!(renewals.join(key, given_us), Joined::First(_)));
     }
 
     #[test]

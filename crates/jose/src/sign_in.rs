@@ -1,5 +1,6 @@
 //! A user's sign-in at an OpenID Connect provider: what is remembered of it meanwhile, and which ID token ends it.
 
+use aws_lc_rs::constant_time::verify_slices_are_equal;
 use base::{Entropy, Now};
 
 use crate::base64url::Padding;
@@ -90,7 +91,8 @@ impl SignInAttempt {
         let mut next = || lines.next().map(str::to_owned);
         let (found, nonce, verifier, target) = (next()?, next()?, next()?, next()?);
         let attempt = Self { state: found, nonce, verifier, target, since_s, until_s };
-        (now.unix_s < until_s && attempt.state.as_bytes() == state).then_some(attempt)
+        let is_it = verify_slices_are_equal(attempt.state.as_bytes(), state).is_ok();
+        (now.unix_s < until_s && is_it).then_some(attempt)
     }
 }
 

@@ -46,6 +46,11 @@ struct Key {
     api_key_sha256: Option<String>,
     #[serde(rename = "type", default)]
     key_type: KeyType,
+    /// From where an API key may be used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    addresses: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    referers: Option<Vec<String>>,
 }
 
 #[derive(Default, Serialize, Deserialize)]
@@ -201,6 +206,7 @@ impl Document {
         if let Some((api, version)) = pairs.find(|pair| !known.insert(*pair)) {
             return Err(format!("two subscriptions to `{api}` {version}"));
         }
+        keys.iter().try_for_each(Key::check)?;
         let credentials = keys.iter().map(Key::credential).collect::<Result<Vec<_>, _>>()?;
         let distinct: HashSet<&String> = credentials.iter().collect();
         if distinct.len() < credentials.len() {
@@ -211,6 +217,24 @@ impl Document {
 }
 
 impl Key {
+    fn check(&self) -> Result<(), String> {
+        let most = base::limits::PERMITTED_MAX;
+        for (name, listed) in [("addresses", &self.addresses), ("referers", &self.referers)] {
+            let Some(listed) = listed else { continue };
+            if self.client_id.is_some() {
+                return Err(format!("`{name}` has no effect on tokens"));
+            }
+            if !(1..=most).contains(&listed.len()) {
+                return Err(format!("`{name}` must list 1 to {most} of them"));
+            }
+        }
+        let mut listed = self.addresses.iter().flatten();
+        match listed.find(|text| base::addresses::block(text).is_none()) {
+            Some(wrong) => Err(format!("`{wrong}` is not an IP address or CIDR block")),
+            None => Ok(()),
+        }
+    }
+
     fn credential(&self) -> Result<String, String> {
         match (&self.client_id, &self.api_key_sha256) {
             (Some(id), None) if is_name(id) => Ok(format!("client_id {id}")),

@@ -33,7 +33,7 @@ impl Manager {
         }
         let client = self.store.client(id).await?;
         let Some(client) = client.filter(|client| self.is_right(&token, &claims, client)) else {
-            return Err(self.wrong_client(id, false, peer));
+            return Err(self.wrong_client(id, false, peer).await);
         };
         let (Some(jti), Some(exp)) = (&claims.jti, claims.exp) else {
             return Err(Refusal::InvalidClient);
@@ -43,7 +43,7 @@ impl Manager {
         if self.store.spend_jwt(&used, id, exp).await? {
             Ok(client)
         } else {
-            Err(self.wrong_client(id, true, peer))
+            Err(self.wrong_client(id, true, peer).await)
         }
     }
 

@@ -2,15 +2,22 @@
 //!
 //! A table of fixed size, indexed by a hash with a secret key: however many names an attacker invents, no memory is
 //! taken and no entry is evicted. Two accounts that share an entry only share their delay.
+//!
+//! Instances of a control plane share failures by the store, which has a row for each entry: an attempt reads it, a
+//! failure writes it, and a success only if there was one. Attempts under way, and where users signed in, are known to
+//! their instance alone.
 
-use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Mutex, PoisonError};
 
+use store::Failures;
+
 use crate::limits;
+use crate::manager::Manager;
+use crate::reply::Refusal;
 
 /// Whose attempts are counted.
-#[derive(Clone, Copy, Debug, Hash)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Who<'a> {
     /// A user or a client, from one address.
     Account(&'a str, IpAddr),
@@ -20,7 +27,8 @@ pub(crate) enum Who<'a> {
 }
 
 pub(crate) struct Attempts {
-    hasher: RandomState,
+    /// Of the hash that says where an entry is: instances have the same.
+    key: [u8; 32],
     entries: Mutex<Vec<Entry>>,
 }
 
@@ -33,6 +41,8 @@ struct Entry {
     since_s: u32,
     /// Time of the last success.
     success_s: u32,
+    /// Whether the store has failures, too.
+    is_stored: bool,
 }
 
 /// The addresses of one household or company: those of an IPv6 subnet count as one.
@@ -47,9 +57,22 @@ pub(crate) fn network(address: IpAddr) -> IpAddr {
 }
 
 impl Attempts {
-    pub(crate) fn new() -> Self {
+    /// `secret`: what instances have in common, and nobody else knows.
+    pub(crate) fn new(secret: &[u8]) -> Self {
         let entries = Mutex::new(vec![Entry::default(); limits::FAILURE_ENTRIES]);
-        Self { hasher: RandomState::new(), entries }
+        Self { key: jose::hmac_sha256(secret, b"penstock failed attempts"), entries }
+    }
+
+    /// Takes over what the store has of other instances, and of this one before its start.
+    fn learn(&self, stored: &[(u32, Failures)], now_s: u64) {
+        for (place, stored) in stored {
+            self.at(*place, |entry| {
+                let Entry { failures, since_s, last_s, .. } = Entry::of(*stored);
+                let known = Entry { failures, since_s, last_s, is_stored: true, ..*entry };
+                let is_more = known.level(now_s) > entry.level(now_s);
+                *entry = if is_more { known } else { Entry { is_stored: true, ..*entry } };
+            });
+        }
     }
 
     /// The seconds to wait before the next attempt at `now_s`; zero if it may be made.
@@ -68,17 +91,24 @@ impl Attempts {
     }
 
     /// The attempt that began last succeeded. An account of one's own does not hide guesses for others: of the failures
-    /// of an address, only that of this attempt is forgotten.
-    pub(crate) fn succeeded(&self, who: &[Who<'_>], now_s: u64) {
+    /// of an address, only that of this attempt is forgotten. Returns the places that the store has to forget.
+    fn succeeded(&self, who: &[Who<'_>], now_s: u64) -> Vec<u32> {
+        let mut stored = Vec::new();
         for who in who {
-            self.with(*who, |entry| match who {
-                Who::Account(..) => {
-                    *entry = Entry { success_s: seconds(now_s), ..Entry::default() };
+            let is_forgotten = self.with(*who, |entry| {
+                let is_stored = entry.is_stored;
+                match who {
+                    Who::Account(..) => {
+                        *entry = Entry { success_s: seconds(now_s), ..Entry::default() };
+                    }
+                    Who::User(_) => *entry = Entry::default(),
+                    Who::Address(_) => entry.failures = entry.failures.saturating_sub(1),
                 }
-                Who::User(_) => *entry = Entry::default(),
-                Who::Address(_) => entry.failures = entry.failures.saturating_sub(1),
+                is_stored && !matches!(who, Who::Address(_))
             });
+            stored.extend(is_forgotten.then(|| self.place(*who)));
         }
+        stored
     }
 
     /// The attempt that began last was not made.
@@ -89,16 +119,87 @@ impl Attempts {
     }
 
     fn with<T>(&self, who: Who<'_>, act: impl FnOnce(&mut Entry) -> T) -> T {
-        let hash = usize::try_from(self.hasher.hash_one(who) % limits::FAILURE_ENTRIES as u64);
+        self.at(self.place(who), act)
+    }
+
+    /// Where the entry is.
+    fn place(&self, who: Who<'_>) -> u32 {
+        let text = match who {
+            Who::Account(name, address) => format!("account {address} {name}"),
+            Who::User(name) => format!("user {name}"),
+            Who::Address(address) => format!("address {address}"),
+        };
+        let [first, second, third, fourth, ..] = jose::hmac_sha256(&self.key, text.as_bytes());
+        let most = u32::try_from(limits::FAILURE_ENTRIES).unwrap_or(u32::MAX);
+        u32::from_le_bytes([first, second, third, fourth]) % most
+    }
+
+    fn at<T>(&self, place: u32, act: impl FnOnce(&mut Entry) -> T) -> T {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        match entries.get_mut(hash.unwrap_or(0)) {
+        match entries.get_mut(place as usize) {
             Some(entry) => act(entry),
             None => act(&mut Entry::default()),
         }
     }
 }
 
+impl Manager {
+    /// Counts an attempt as failed, unless it is too early for one.
+    pub(crate) async fn begin(&self, who: &[Who<'_>]) -> Result<(), Refusal> {
+        let (attempts, now_s) = (&self.attempts, self.now_s());
+        if attempts.wait_s(who, now_s) == 0 {
+            let places: Vec<_> = who.iter().map(|who| attempts.place(*who)).collect();
+            attempts.learn(&self.store.failures(&places).await?, now_s);
+        }
+        self.begin_here(who)
+    }
+
+    /// The same, of what this instance knows alone.
+    pub(crate) fn begin_here(&self, who: &[Who<'_>]) -> Result<(), Refusal> {
+        let now_s = self.now_s();
+        match self.attempts.wait_s(who, now_s) {
+            0 => {
+                self.attempts.begun(who, now_s);
+                Ok(())
+            }
+            wait_s => Err(Refusal::Slowed { wait_s }),
+        }
+    }
+
+    /// The attempt that began last failed: other instances are to know.
+    pub(crate) async fn failed(&self, who: &[Who<'_>]) {
+        let now_s = self.now_s();
+        for place in who.iter().map(|who| self.attempts.place(*who)) {
+            let change = |stored| Entry::of(stored).after_another(now_s);
+            if let Err(error) = self.store.change_failures(place, change).await {
+                tracing::error!(%error, "a failed attempt counts in this instance only");
+                return;
+            }
+            self.attempts.at(place, |entry| entry.is_stored = true);
+        }
+    }
+
+    /// The attempt that began last succeeded.
+    pub(crate) async fn succeeded(&self, who: &[Who<'_>]) {
+        let stored = self.attempts.succeeded(who, self.now_s());
+        if let Err(error) = self.store.forget_failures(&stored).await {
+            tracing::error!(%error, "other instances still slow a user who has signed in");
+        }
+    }
+}
+
 impl Entry {
+    fn of(stored: Failures) -> Self {
+        let [since_s, last_s] = [stored.since_s, stored.last_s].map(seconds);
+        Self { failures: stored.count, since_s, last_s, ..Self::default() }
+    }
+
+    fn after_another(mut self, now_s: u64) -> Failures {
+        self.begun(now_s);
+        let Self { failures, since_s, last_s, .. } = self;
+        Failures { count: failures, since_s: since_s.into(), last_s: last_s.into() }
+    }
+
     /// Whether the user signed in from this address recently: others cannot lock them out.
     fn is_known(self, who: Who<'_>, now_s: u64) -> bool {
         let age_s = now_s.saturating_sub(u64::from(self.success_s));
@@ -147,6 +248,10 @@ mod tests {
     const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
     const ANN: &[Who<'_>] = &[Who::Account("ann", HERE)];
 
+    fn attempts() -> Attempts {
+        Attempts::new(b"a secret")
+    }
+
     fn fail(attempts: &Attempts, who: &[Who<'_>], times: u32, now_s: u64) {
         for _ in 0..times {
             attempts.begun(who, now_s);
@@ -155,7 +260,7 @@ mod tests {
 
     #[test]
     fn attempts_are_slowed_after_too_many_failures_and_the_pause_doubles() {
-        let attempts = Attempts::new();
+        let attempts = attempts();
         let mut waits = Vec::new();
         for _ in 0..limits::ACCOUNT_FAILURES_MAX + 3 {
             waits.push(attempts.wait_s(ANN, NOW_S));
@@ -169,7 +274,7 @@ mod tests {
 
     #[test]
     fn a_success_and_time_clear_the_failures() {
-        let attempts = Attempts::new();
+        let attempts = attempts();
         fail(&attempts, ANN, 11, NOW_S);
         let later_s = NOW_S + 11 * limits::FAILURE_S;
         attempts.begun(ANN, later_s);
@@ -183,7 +288,7 @@ mod tests {
     #[test]
     fn failures_are_forgotten_one_by_one_also_while_others_follow() {
         for (seconds, most) in [(limits::FAILURE_S, 1_000), (limits::FAILURE_S - 1, 30)] {
-            let attempts = Attempts::new();
+            let attempts = attempts();
             fail(&attempts, ANN, limits::ACCOUNT_FAILURES_MAX - 1, NOW_S);
             for count in 1..=most {
                 let now_s = NOW_S + count * seconds;
@@ -195,7 +300,7 @@ mod tests {
 
     #[test]
     fn others_cannot_lock_a_user_out_at_an_address_where_they_signed_in() {
-        let attempts = Attempts::new();
+        let attempts = attempts();
         let from = |last: u8| IpAddr::V4(Ipv4Addr::new(192, 0, 2, last));
         let ann = |address| [Who::Account("ann", address), Who::User("ann")];
         attempts.begun(&ann(from(1)), NOW_S);
@@ -208,6 +313,27 @@ mod tests {
         let forgotten_s = NOW_S + limits::KNOWN_ADDRESS_S;
         fail(&attempts, &[Who::User("ann")], 200, forgotten_s);
         assert_ne!(attempts.wait_s(&ann(from(1)), forgotten_s), 0);
+    }
+
+    #[test]
+    fn failures_of_another_instance_slow_attempts_here_until_a_success() {
+        let (here, stored) =
+            (attempts(), |count| Failures { count, since_s: NOW_S, last_s: NOW_S });
+        let place = here.place(Who::Account("ann", HERE));
+        assert_eq!(place, attempts().place(Who::Account("ann", HERE)), "instances agree");
+        assert_ne!(place, Attempts::new(b"another").place(Who::Account("ann", HERE)));
+        here.learn(&[(place, stored(limits::ACCOUNT_FAILURES_MAX - 1))], NOW_S);
+        assert_eq!(here.wait_s(ANN, NOW_S), 0);
+        here.begun(ANN, NOW_S);
+        assert_ne!(here.wait_s(ANN, NOW_S), 0);
+        here.learn(&[(place, stored(1))], NOW_S);
+        assert_ne!(here.wait_s(ANN, NOW_S), 0, "an attempt under way is not in the store");
+        assert_eq!(here.succeeded(ANN, NOW_S), [place]);
+        assert_eq!(here.wait_s(ANN, NOW_S), 0);
+        here.begun(ANN, NOW_S);
+        assert!(here.succeeded(ANN, NOW_S).is_empty(), "a success alone writes nothing");
+        here.learn(&[(place, stored(100))], NOW_S + 100 * limits::FAILURE_S);
+        assert_eq!(here.wait_s(ANN, NOW_S + 100 * limits::FAILURE_S), 0, "it was long ago");
     }
 
     #[test]

@@ -125,15 +125,21 @@ async fn waiting(
     peer: &Peer,
 ) -> Result<Option<(Device, Client)>, Refusal> {
     let who = [Who::Address(network(peer.address))];
-    manager.begin(&who)?;
+    manager.begin(&who).await?;
     let letters: String = code.chars().filter(char::is_ascii_alphabetic).collect();
     let letters = letters.to_ascii_uppercase();
-    let Some((first, second)) = letters.split_at_checked(HALF) else { return Ok(None) };
-    let code = format!("{first}-{second}");
-    let Some(device) = manager.store.waiting_device(&code, manager.now_s()).await? else {
+    let found = match letters.split_at_checked(HALF) {
+        Some((first, second)) => {
+            let code = format!("{first}-{second}");
+            manager.store.waiting_device(&code, manager.now_s()).await?
+        }
+        None => None,
+    };
+    let Some(device) = found else {
+        manager.failed(&who).await;
         return Ok(None);
     };
-    manager.attempts.succeeded(&who, manager.now_s());
+    manager.succeeded(&who).await;
     let client = manager.store.client(&device.client).await?;
     Ok(client.map(|client| (device, client)))
 }

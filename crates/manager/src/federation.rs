@@ -176,14 +176,14 @@ async fn signed_in(
     let redirect_uri = redirect_uri(manager, provider);
     // Failed attempts of an address are slowed: each one asks the provider.
     let who = [Who::Address(network(peer.address))];
-    manager.begin(&who)?;
+    manager.begin(&who).await?;
     let asked = provider.user(manager, (code, &redirect_uri), &attempt).await;
-    let (profile, auth_s) = asked.inspect_err(|failure| {
-        if matches!(failure, Failure::Refused(_) | Failure::Outage(_)) {
-            manager.attempts.withdrawn(&who);
-        }
-    })?;
-    manager.attempts.succeeded(&who, manager.now_s());
+    match &asked {
+        Ok(_) => manager.succeeded(&who).await,
+        Err(Failure::Refused(_) | Failure::Outage(_)) => manager.attempts.withdrawn(&who),
+        Err(Failure::Failed(_)) => manager.failed(&who).await,
+    }
+    let (profile, auth_s) = asked?;
     let user = manager.adopted(profile).await?;
     let user = user.ok_or("the user cannot have the name")?;
     Ok(SignedIn { user, auth_s, target: attempt.target })

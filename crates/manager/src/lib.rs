@@ -45,7 +45,7 @@ mod token;
 mod users;
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
@@ -86,6 +86,8 @@ pub struct Options {
     pub ask: AskProvider,
     /// `None`: there are no API keys.
     pub api_keys: Option<ApiKeySettings>,
+    /// Whose `X-Forwarded-For` says who their clients are.
+    pub trusted_proxies: Vec<(IpAddr, u8)>,
     /// The CAs of clients that authenticate by certificates, in PEM. `None`: no client does.
     pub client_ca: Option<Vec<Vec<u8>>>,
     /// The password of [`ADMIN`] if the start creates that user; `None`: one is generated.
@@ -195,6 +197,8 @@ impl Started {
         let authorities = options.client_ca.as_ref().filter(|pems| !pems.is_empty());
         let authorities = authorities.map(|pems| ClientAuth::new(pems, false)).transpose();
         let authorities = authorities.map_err(|error| StartError::ClientCa(error.to_string()))?;
+        // Instances that share a database have the same.
+        let secret = keys.first().cloned().unwrap_or_default();
         let keys = Keys::read(&keys).map_err(StartError::Keys)?;
         let directory =
             options.directory.map(|(settings, tls)| Directory::new(settings, tls.as_ref()));
@@ -220,11 +224,12 @@ impl Started {
         let address = listener.local_addr().map_err(not_bound)?;
         let clients = options.client_ca.map(|_| ClientAuth::any());
         let tls = wire::tls::server_config_for(certificates, false, clients.as_ref());
-        let mut manager = Manager::new(store, keys, issuer, options.lifetimes);
+        let mut manager = Manager::new(store, (keys, &secret), issuer, options.lifetimes);
         (manager.accepts_certificates, manager.authorities) = (clients.is_some(), authorities);
         manager.trusted =
             options.trusted.into_iter().map(|one| Arc::new(Trusted::new(one))).collect();
         (manager.directory, manager.api_keys) = (directory, options.api_keys);
+        manager.trusted_proxies = options.trusted_proxies;
         let provider = |settings| Provider::new(settings, Arc::clone(&options.ask));
         manager.providers = options.providers.into_iter().map(provider).collect();
         let manager = Arc::new(manager);

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use base::addresses::Block;
 use base::{Clock, Entropy, Now, SystemClock, SystemEntropy};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -52,6 +53,8 @@ pub(crate) struct Manager {
     pub(crate) directory: Option<Directory>,
     pub(crate) providers: Vec<Provider>,
     pub(crate) api_keys: Option<ApiKeySettings>,
+    /// Whose `X-Forwarded-For` says who their clients are.
+    pub(crate) trusted_proxies: Vec<Block>,
     pub(crate) clock: SystemClock,
     passwords: Passwords,
     pub(crate) attempts: Attempts,
@@ -64,7 +67,12 @@ pub(crate) struct Manager {
 }
 
 impl Manager {
-    pub(crate) fn new(store: Store, keys: Keys, issuer: String, lifetimes: TokenLifetimes) -> Self {
+    pub(crate) fn new(
+        store: Store,
+        (keys, secret): (Keys, &[u8]),
+        issuer: String,
+        lifetimes: TokenLifetimes,
+    ) -> Self {
         Self {
             store,
             keys,
@@ -76,9 +84,10 @@ impl Manager {
             directory: None,
             providers: Vec::new(),
             api_keys: None,
+            trusted_proxies: Vec::new(),
             clock: SystemClock::new(),
             passwords: Passwords::new(),
-            attempts: Attempts::new(),
+            attempts: Attempts::new(secret),
             rows: AtomicU64::new(0),
             full: Mutex::new(Vec::new()),
             revision: watch::Sender::new(0),
@@ -186,7 +195,7 @@ impl Manager {
             let client = self.store.client(id).await?;
             return match client {
                 Some(client) if self.has_certificate_of(&client, peer) => Ok(client),
-                client => Err(self.wrong_client(id, client.is_some(), peer)),
+                client => Err(self.wrong_client(id, client.is_some(), peer).await),
             };
         }
         let (id, secret) = client_credentials(head, form)?;
@@ -197,14 +206,20 @@ impl Manager {
         match client {
             // Nobody can guess a secret, so a right one is accepted however many wrong ones others send.
             Some(client) if right => Ok(client),
-            client => Err(self.wrong_client(&id, client.is_some(), peer)),
+            client => Err(self.wrong_client(&id, client.is_some(), peer).await),
         }
     }
 
-    /// Counts and logs a failed attempt to authenticate as the client `id`.
-    pub(crate) fn wrong_client(&self, id: &str, exists: bool, peer: &Peer) -> Refusal {
-        if let Err(slowed) = self.begin(&[Who::Account(id, network(peer.address))]) {
+    /// Counts and logs a failed attempt to authenticate as the client `id`. Of one that does not exist, the store is not to
+    /// know: anybody can invent many.
+    pub(crate) async fn wrong_client(&self, id: &str, exists: bool, peer: &Peer) -> Refusal {
+        let who = [Who::Account(id, network(peer.address))];
+        let begun = if exists { self.begin(&who).await } else { self.begin_here(&who) };
+        if let Err(slowed) = begun {
             return slowed;
+        }
+        if exists {
+            self.failed(&who).await;
         }
         log_failure("client", exists.then_some(id), peer);
         Refusal::InvalidClient
@@ -254,14 +269,15 @@ impl Manager {
         }
         let network = network(peer.address);
         let who = [Who::Account(name, network), Who::User(name), Who::Address(network)];
-        self.begin(&who)?;
+        self.begin(&who).await?;
         let checked = self.checked(name, password, peer).await;
         match checked.inspect_err(|_| self.attempts.withdrawn(&who))? {
             Checked::Right(user) => {
-                self.attempts.succeeded(&who, self.now_s());
+                self.succeeded(&who).await;
                 Ok(Some(user))
             }
             Checked::Wrong(known) => {
+                self.failed(&who).await;
                 log_failure("user", known.as_deref(), peer);
                 Ok(None)
             }
@@ -283,18 +299,6 @@ impl Manager {
             Some(user) if right => Checked::Right(user),
             user => Checked::Wrong(user.map(|user| user.name)),
         })
-    }
-
-    /// Counts an attempt as failed, unless it is too early for one.
-    pub(crate) fn begin(&self, who: &[Who<'_>]) -> Result<(), Refusal> {
-        let now_s = self.now_s();
-        match self.attempts.wait_s(who, now_s) {
-            0 => {
-                self.attempts.begun(who, now_s);
-                Ok(())
-            }
-            wait_s => Err(Refusal::Slowed { wait_s }),
-        }
     }
 }
 

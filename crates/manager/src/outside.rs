@@ -101,12 +101,13 @@ impl Manager {
         let (user, network) = (found.profile.name.clone(), network(peer.address));
         let who = [Who::Account(&user, network), Who::User(&user)];
         let who = if user == name { &[] } else { who.as_slice() };
-        self.begin(who)?;
+        self.begin(who).await?;
         let right = connection.has_password(&found.dn, password).await;
         if !right.inspect_err(|_| self.attempts.withdrawn(who))? {
+            self.failed(who).await;
             return Ok(Checked::Wrong(Some(user)));
         }
-        self.attempts.succeeded(who, self.now_s());
+        self.succeeded(who).await;
         let adopted = self.adopted(found.profile).await?;
         Ok(adopted.map_or(Checked::Wrong(Some(user)), Checked::Right))
     }

@@ -2,6 +2,8 @@
 
 use std::net::IpAddr;
 
+use base::addresses::{self, Block};
+use http::{HeaderMap, HeaderValue};
 use rustls::pki_types::CertificateDer;
 use store::Client;
 use wire::tls::DistinguishedName;
@@ -19,6 +21,17 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
+    /// The client of a trusted proxy, which is not the other end itself: certificates are those of the proxy. `None`: the
+    /// request is that of the other end.
+    pub(crate) fn client(&self, head: &HeaderMap, trusted: &[Block]) -> Option<Self> {
+        if !addresses::is_in(trusted, self.address.to_canonical()) {
+            return None;
+        }
+        let values = head.get_all("x-forwarded-for").into_iter().map(HeaderValue::as_bytes);
+        let address = addresses::forwarded_for(values, trusted)?;
+        Some(Self { address, certificates: Vec::new() })
+    }
+
     /// The SHA-256 of its certificate in base64url, which tokens can be bound to. Source: RFC 8705 section 3.1.
     pub(crate) fn thumbprint(&self) -> Option<String> {
         self.certificates.first().map(secrets::hash)

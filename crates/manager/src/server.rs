@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use base::addresses;
 use http::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -44,7 +45,11 @@ pub(crate) async fn serve(
             accepted = accept(&listener, &slots) => accepted,
         };
         let Some((tcp, peer, slot)) = accepted else { continue };
-        let Some(counted) = Peers::admit(&peers, network(peer.ip())) else { continue };
+        let is_trusted = addresses::is_in(&manager.trusted_proxies, peer.ip().to_canonical());
+        let counted = (!is_trusted).then(|| Peers::admit(&peers, network(peer.ip())));
+        if matches!(counted, Some(None)) {
+            continue;
+        }
         let (manager, tls, stop) = (Arc::clone(&manager), Arc::clone(&tls), stop.clone());
         tokio::spawn(async move {
             connection(manager, tcp, peer, tls, stop).await;
@@ -124,6 +129,8 @@ fn log_end(ended: hyper::Result<()>, peer: SocketAddr) {
 
 async fn respond(manager: &Manager, request: Request<Incoming>, peer: &Peer) -> Reply {
     let limit = Duration::from_millis(limits::REQUEST_MS_MAX);
+    let client = peer.client(request.headers(), &manager.trusted_proxies);
+    let peer = client.as_ref().unwrap_or(peer);
     let answered = timeout(limit, routes::answer(manager, request, peer)).await;
     answered.unwrap_or(Err(Refusal::Unavailable)).unwrap_or_else(Refusal::reply)
 }

@@ -2,7 +2,7 @@
 //! the manual of the keys.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -81,7 +81,7 @@ pub struct GatewaySettings {
     /// `data`: folder of generated keys and certificates.
     pub data: PathBuf,
     /// `trusted_proxies`: addresses and CIDR blocks whose `X-Forwarded-*` and `Forwarded` are trusted.
-    pub trusted_proxies: Vec<(std::net::IpAddr, u8)>,
+    pub trusted_proxies: Vec<(IpAddr, u8)>,
     /// `fault_status`: status of upstream faults: `"wso2"`: 500; `"http"`: 502, 503 or 504.
     pub fault_status: FaultStatus,
     /// `http2`: the listeners that accept HTTP/2.
@@ -296,6 +296,8 @@ pub struct ControlSettings {
     pub admin_password: Option<Vec<u8>>,
     /// `client_ca`: PEM files of the CAs of clients that authenticate by certificates; absent: no client does.
     pub client_ca: Option<Vec<PathBuf>>,
+    /// `trusted_proxies`: whose `X-Forwarded-For` says who their clients are.
+    pub trusted_proxies: Vec<(IpAddr, u8)>,
     /// `[[control.trusted_issuer]]`
     pub trusted_issuers: Vec<TrustedIssuer>,
     /// `[control.ldap]`

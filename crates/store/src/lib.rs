@@ -1,4 +1,4 @@
-//! The control plane's database: users, OAuth2 clients, the hashes of tokens, and applications.
+//! The control plane's database: users, OAuth2 clients, the hashes of tokens, applications, and failed attempts.
 //!
 //! Place in the flow: `manager` (rules) --> **store** (SQL) --> SQLite, PostgreSQL, MySQL or MariaDB. One schema, one
 //! set of statements; what differs between the databases is in [`dialect`] and [`mysql`]. A write has reached the disk
@@ -14,6 +14,7 @@ mod codes;
 mod database;
 mod devices;
 mod dialect;
+mod failures;
 pub mod limits;
 mod migrations;
 mod mysql;
@@ -27,6 +28,7 @@ pub use clients::{Client, TokenType};
 pub use codes::Code;
 pub use database::{Database, Store};
 pub use devices::{Decision, Device};
+pub use failures::Failures;
 pub use revocations::Revocation;
 pub use tokens::{NewKey, Rotation, Token, TokenKind};
 pub use users::{NewUser, User};

@@ -83,6 +83,12 @@ pub(crate) const MIGRATIONS: &[&[&str]] = &[
         "ALTER TABLE devices ADD COLUMN auth_s BIGINT NOT NULL DEFAULT 0",
         "CREATE INDEX users_source ON users (source, source_id)",
     ],
+    // Instances share the counts of failed attempts.
+    &["CREATE TABLE failures (
+            place BIGINT NOT NULL PRIMARY KEY,
+            failures BIGINT NOT NULL,
+            since_s BIGINT NOT NULL,
+            last_s BIGINT NOT NULL)"],
 ];
 
 const VERSION_1: &[&str] = &[

@@ -219,6 +219,7 @@ fn start(
         providers: settings.providers.clone(),
         ask: ask_provider(&all.upstream_tls),
         api_keys: settings.api_keys.clone(),
+        trusted_proxies: settings.trusted_proxies.clone(),
         directory: directory.transpose()?,
         client_ca: client_ca.transpose()?,
         admin_password: password.map_err(Failure::error)?,

@@ -48,6 +48,7 @@ pub(super) fn read(
         lifetimes: lifetimes(control, report),
         admin_password: password(control, outside, report),
         client_ca: sections::paths(control, "client_ca", outside, report),
+        trusted_proxies: sections::blocks(control, "trusted_proxies", report),
         providers: providers::read(control, &trusted_issuers, outside, report),
         trusted_issuers,
         ldap: ldap::read(control, outside, report),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
-use base::limits;
+use base::{addresses, limits};
 use expression::mapping::Rules;
 use model::{
     AccessLog, AdminSettings, ArtefactRules, CertificateFiles, ClientCertificates, Cors,
@@ -386,7 +386,7 @@ fn nameservers(table: &Table<'_>, report: &mut Report) -> Vec<SocketAddr> {
 pub(super) fn blocks(table: &Table<'_>, key: &str, report: &mut Report) -> Vec<(IpAddr, u8)> {
     let mut blocks = Vec::new();
     for (text, place) in table.texts(key, report).unwrap_or_default() {
-        match block(text) {
+        match addresses::block(text) {
             Some(block) => blocks.push(block),
             None => {
                 let message = format!("`{}` is not an IP address or CIDR block", shorten(text));
@@ -396,25 +396,6 @@ pub(super) fn blocks(table: &Table<'_>, key: &str, report: &mut Report) -> Vec<(
         }
     }
     blocks
-}
-
-/// An address, or a block whose bits after the prefix are zero: `10.1.0.0/8` is probably a mistake.
-fn block(text: &str) -> Option<(IpAddr, u8)> {
-    let (address, prefix) = match text.split_once('/') {
-        Some((address, prefix)) => (address, Some(prefix)),
-        None => (text, None),
-    };
-    let address: IpAddr = address.parse().ok()?;
-    let (bits, width) = match address {
-        IpAddr::V4(v4) => (u128::from(v4.to_bits()), 32_u8),
-        IpAddr::V6(v6) => (v6.to_bits(), 128),
-    };
-    let Some(prefix) = prefix else { return Some((address, width)) };
-    let digits = prefix.bytes().all(|b| b.is_ascii_digit());
-    let prefix: u8 = prefix.parse().ok().filter(|prefix| digits && *prefix <= width)?;
-    let behind = u32::from(width.checked_sub(prefix)?);
-    let rest = bits.checked_shl(128_u32.checked_sub(behind)?).unwrap_or(0);
-    (rest == 0).then_some((address, prefix))
 }
 
 fn tls(table: &Table<'_>, outside: &Outside<'_>, report: &mut Report) -> TlsSettings {

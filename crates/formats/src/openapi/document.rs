@@ -12,6 +12,7 @@ use super::extensions;
 use super::general;
 use super::paths::{Common, Paths};
 use super::policies;
+use super::project;
 use super::refs::Resolver;
 use super::schemes::Schemes;
 use super::security;
@@ -39,9 +40,23 @@ pub(super) fn read(
         report.error(tree.place, message, "start the file with `openapi: 3.1.0`");
         return Outcome::default();
     };
+    if project::data(root).is_some() {
+        return project::read(file, root, refs, defaults, report).unwrap_or_default();
+    }
+    read_tree(file, &tree, refs, defaults, report)
+}
+
+/// Reads a description that has been parsed.
+pub(super) fn read_tree<'n>(
+    file: &'n Path,
+    tree: &'n Node<'n>,
+    refs: Refs<'n>,
+    defaults: &'n Defaults,
+    report: &mut Report,
+) -> Outcome {
+    let Some(root) = tree.as_map() else { return Outcome::default() };
     let Some(version) = Version::read(root, tree.place, report) else { return Outcome::default() };
-    let document = Document { file, tree: &tree, root, version, refs, defaults };
-    document.read(report)
+    Document { file, tree, root, version, refs, defaults }.read(report)
 }
 
 struct Document<'n> {

@@ -1,5 +1,5 @@
 //! OpenAPI 3.0, 3.1 and Swagger 2.0 descriptions, with the `x-wso2-*` and `x-penstock-*`
-//! extensions.
+//! extensions; and projects of API Manager, which have one.
 //!
 //! One document becomes one [`Api`]. What routing does not need (schemas, parameters, responses) is
 //! only checked to be well-formed, unless a policy compares messages with it.
@@ -17,6 +17,7 @@ mod general;
 mod interceptors;
 mod paths;
 mod policies;
+mod project;
 mod refs;
 mod resilience;
 mod schemes;

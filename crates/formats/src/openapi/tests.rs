@@ -10,6 +10,7 @@ use super::*;
 use crate::report::assert_lines;
 
 mod credentials;
+mod project;
 
 /// A complete API on eight lines.
 const HEAD: &str = "openapi: 3.0.3

@@ -35,6 +35,8 @@ impl Keep {
                 | "host"
                 | "basePath"
                 | "schemes" => Self::Everything,
+                // Of a project of API Manager.
+                "type" | "data" => Self::Everything,
                 _ => Self::extension(key),
             },
             Self::Components => match key {

@@ -212,6 +212,23 @@ impl<'a> Node<'a> {
         }
     }
 
+    /// The same tree, that many lines further down.
+    fn moved_down(mut self, lines: u32) -> Self {
+        self.place.line = self.place.line.saturating_add(lines);
+        match &mut self.value {
+            Value::List(list) => {
+                let moved = std::mem::take(list).into_iter().map(|node| node.moved_down(lines));
+                *list = moved.collect();
+            }
+            Value::Map(map) => {
+                let members = std::mem::take(&mut map.members).into_iter();
+                map.members = members.map(|member| member.moved_down(lines)).collect();
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_) | Value::Unread => {}
+        }
+        self
+    }
+
     /// The same tree, without borrows from the document.
     pub(crate) fn into_owned(self) -> Node<'static> {
         let owned = |text: Cow<'_, str>| Cow::Owned(text.into_owned());
@@ -232,6 +249,12 @@ impl<'a> Node<'a> {
 }
 
 impl Member<'_> {
+    pub(crate) fn moved_down(mut self, lines: u32) -> Self {
+        self.key_place.line = self.key_place.line.saturating_add(lines);
+        self.value = self.value.moved_down(lines);
+        self
+    }
+
     fn into_owned(self) -> Member<'static> {
         Member {
             key: Cow::Owned(self.key.into_owned()),
@@ -246,6 +269,19 @@ impl<'a> Map<'a> {
     fn new(members: Vec<Member<'a>>, report: &mut Report) -> Self {
         let (members, by_key) = without_duplicates(members, |m| (&m.key, m.key_place), report);
         Self { members, by_key }
+    }
+
+    /// Of a few members with different keys.
+    pub(crate) fn of(members: Vec<Member<'a>>) -> Self {
+        Self { members, by_key: Vec::new() }
+    }
+
+    /// The same map with these members, in place of those with their keys. One that is null removes them.
+    pub(crate) fn replaced(mut self, by: Vec<Member<'a>>, report: &mut Report) -> Self {
+        self.members.retain(|member| by.iter().all(|new| new.key != member.key));
+        let new = by.into_iter().filter(|member| !matches!(member.value.value, Value::Null));
+        self.members.extend(new);
+        Self::new(self.members, report)
     }
 
     pub(crate) fn iter(&self) -> std::slice::Iter<'_, Member<'a>> {

@@ -215,7 +215,7 @@ impl Sender {
             forward_fields: upstream.map_or(&[], ApiUpstream::forward_fields),
             ..revision.live.forwarding(retries, &address.balancer, now_us)
         };
-        backend_auth::exchange(worker, revision, &forwarding, &outgoing, body).await
+        backend_auth::forward(worker, revision, &forwarding, &outgoing, body).await
     }
 
     /// Of a request its own, unless something names another one.

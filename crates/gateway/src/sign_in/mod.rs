@@ -12,10 +12,11 @@ use std::sync::Arc;
 
 use base::limits::{LOGIN_MS_MAX, SESSION_MARGIN_S, SIGN_INS_MAX};
 use base::{Method, SystemEntropy};
-use model::{Accepts, Api, AuthFailure, Denial, Fault, Security};
+use model::{Accepts, Api, AuthFailure, Denial, Fault, Login, Security};
 use percent_encoding::percent_encode;
 use stages::authenticate::places;
 use stages::sign_in::{self, Cookies, Session, is_navigation, is_same_origin};
+use tokio::sync::watch;
 use wire::http1::{Known, Upgrade};
 
 use crate::client::Client;
@@ -47,7 +48,7 @@ pub(crate) fn login_of<'a>(
     revision.live.logins.find(name.as_bytes())
 }
 
-/// The session of a browser. If its token expires soon, it is renewed first.
+/// The session of a browser. One whose token expires soon is renewed meanwhile; one whose token has expired, first.
 ///
 /// # Errors
 /// There is none, and what the browser gets instead.
@@ -69,16 +70,26 @@ pub(crate) async fn session<C: Client>(
     if now_s.saturating_add(SESSION_MARGIN_S) < session.expires_s {
         return Ok(Arc::new(session));
     }
-    let renewed = match &session.refresh_token {
-        Some(_) => renew(exchange, revision, (provider, &session), client).await?,
-        None => Renewal::Refused,
+    let renewing = Renewing::of(worker, revision, (provider, &session));
+    if now_s < session.expires_s {
+        exchange.renewing = renewing.map(Box::new);
+        let renewed = give_renewed(exchange, revision);
+        return Ok(renewed.unwrap_or_else(|| Arc::new(session)));
+    }
+    let outcome = match (renewing, &session.refresh_token) {
+        (Some(renewing), _) => renewing.outcome(worker, client).await.map_err(Refused::Fault)?,
+        (None, Some(_)) => Renewal::Failed,
+        (None, None) => Renewal::Refused,
     };
-    match renewed {
+    match outcome {
         Renewal::Renewed(renewed) => {
             give(exchange, provider, &renewed).map_err(Refused::Fault)?;
+            worker
+                .sign_ins
+                .renewals
+                .given(sessions::key(&provider.login.name, &session), worker.resources.now_us());
             Ok(renewed)
         }
-        Renewal::Refused | Renewal::Failed if now_s < session.expires_s => Ok(Arc::new(session)),
         Renewal::Failed => Err(Refused::Auth(AuthFailure::IssuerUnavailable)),
         Renewal::Refused => {
             let (session, failure) = (&session, AuthFailure::Expired);
@@ -176,42 +187,76 @@ fn open(request: &Request, provider: &Provider, worker: &Worker) -> Option<Sessi
     Session::open(&provider.keys, name, &sealed, worker.resources.exact())
 }
 
-/// Waits until the tokens of a session are renewed, by this request or another one. They are, even if its client leaves.
-async fn renew<C: Client>(
-    exchange: &Exchange<'_>,
-    revision: &Rc<Compiled>,
-    (provider, session): (&Provider, &Session),
-    client: &mut C,
-) -> Result<Renewal, Refused> {
-    let worker = exchange.worker;
-    let key = sessions::key(session);
-    let mut outcome = match worker.sign_ins.renewals.join(key, worker.resources.now_us()) {
-        Joined::Other(outcome) => outcome,
-        Joined::First(sender) => {
-            let outcome = sender.subscribe();
-            let (worker, revision, session) = (worker.this(), Rc::clone(revision), session.clone());
-            let name = provider.login.name.clone();
-            tasks::spawn(async move {
-                let busy = worker.busy();
-                let renewal = provider::renew(&worker, &revision, &name, &session).await;
-                let now_us = worker.resources.now_us();
-                worker.sign_ins.renewals.end(key, &sender, renewal, now_us);
-                drop(busy);
-                worker.notice_the_end();
-            });
-            outcome
-        }
-        Joined::Full => return Ok(Renewal::Failed),
-    };
-    drop(client.take_turn());
-    // Asking has a limit of its own, which is shorter.
-    client.watch().set(worker.resources.deadline_us(LOGIN_MS_MAX.saturating_mul(3)));
-    let waited = while_wanted(client, outcome.wait_for(Option::is_some)).await;
-    match waited {
-        Ok(Ok(renewal)) => Ok(renewal.clone().unwrap_or(Renewal::Failed)),
-        Ok(Err(_)) | Err(Unwanted::TimeUp) => Ok(Renewal::Failed),
-        Err(Unwanted::Left(fault)) => Err(Refused::Fault(fault)),
+/// A session whose tokens are renewed, by this request or another one.
+pub(crate) struct Renewing {
+    login: Arc<Login>,
+    key: [u8; 32],
+    outcome: watch::Receiver<Option<Renewal>>,
+}
+
+impl Renewing {
+    /// Begins to renew a session, unless another request has. That ends, even if the client leaves. `None`: it has no
+    /// refresh token, or too many are remembered.
+    fn of(
+        worker: &Worker,
+        revision: &Rc<Compiled>,
+        (provider, session): (&Provider, &Session),
+    ) -> Option<Self> {
+        session.refresh_token.as_ref()?;
+        let (login, key) =
+            (Arc::clone(&provider.login), sessions::key(&provider.login.name, session));
+        let outcome = match worker.sign_ins.renewals.join(key, worker.resources.now_us()) {
+            Joined::Other(outcome) => outcome,
+            Joined::First(sender) => {
+                let outcome = sender.subscribe();
+                let (worker, revision) = (worker.this(), Rc::clone(revision));
+                let (session, login) = (session.clone(), Arc::clone(&login));
+                tasks::spawn(async move {
+                    let busy = worker.busy();
+                    let renewal = provider::renew(&worker, &revision, &login.name, &session).await;
+                    let now_us = worker.resources.now_us();
+                    worker.sign_ins.renewals.end(key, &sender, renewal, now_us);
+                    drop(busy);
+                    worker.notice_the_end();
+                });
+                outcome
+            }
+            Joined::Full => return None,
+        };
+        Some(Self { login, key, outcome })
     }
+
+    /// Waits for the outcome, as long as the client does.
+    async fn outcome<C: Client>(
+        mut self,
+        worker: &Worker,
+        client: &mut C,
+    ) -> Result<Renewal, Box<Fault>> {
+        drop(client.take_turn());
+        // Asking has a limit of its own, which is shorter.
+        client.watch().set(worker.resources.deadline_us(LOGIN_MS_MAX.saturating_mul(3)));
+        match while_wanted(client, self.outcome.wait_for(Option::is_some)).await {
+            Ok(Ok(renewal)) => Ok(renewal.clone().unwrap_or(Renewal::Failed)),
+            Ok(Err(_)) | Err(Unwanted::TimeUp) => Ok(Renewal::Failed),
+            Err(Unwanted::Left(fault)) => Err(fault),
+        }
+    }
+}
+
+/// Gives the browser the session that was renewed during its request. One that is not renewed yet is given to its next.
+pub(crate) fn give_renewed(
+    exchange: &mut Exchange<'_>,
+    revision: &Compiled,
+) -> Option<Arc<Session>> {
+    let Renewing { login, key, outcome } = &**exchange.renewing.as_ref()?;
+    let Some(Renewal::Renewed(renewed)) = outcome.borrow().clone() else { return None };
+    let (provider, key) = (revision.live.logins.find(login.name.as_bytes())?, *key);
+    exchange.renewing = None;
+    // That it does not fit is logged.
+    give(exchange, provider, &renewed).ok()?;
+    let worker = exchange.worker;
+    worker.sign_ins.renewals.given(key, worker.resources.now_us());
+    Some(renewed)
 }
 
 /// Removes the attempts of a browser that has too many.

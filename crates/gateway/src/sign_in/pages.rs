@@ -184,6 +184,8 @@ async fn logout<C: Client>(
     let ended = async {
         let endpoints = provider::endpoints(worker, revision, provider).await?;
         if let Some(session) = &session {
+            let renewed = worker.sign_ins.renewals.renewed(&login.name, session).await;
+            let session = renewed.as_deref().unwrap_or(session);
             provider::revoke(worker, revision, (provider, &endpoints), session).await;
         }
         Some(endpoints)
