@@ -468,7 +468,10 @@ pub const BACKEND_TOKEN_S_MAX: u64 = 86_400;
 pub const BACKEND_TOKENS_MAX: usize = 1_024;
 /// Largest introspection response, in bytes. Larger: 503003.
 pub const INTROSPECTION_BYTES_MAX: usize = 64 * KIB as usize;
-/// Revoked tokens of one issuer that are known; a million takes about 100 MB, shared by the workers. More: they are
+/// Longest lifetime of the access tokens of the key manager, in seconds. Longer: a configuration error. For so long gateways
+/// know that a client was removed.
+pub const ACCESS_TOKEN_S_MAX: u64 = 30 * 24 * 60 * 60;
+/// Revoked tokens and removed clients of one issuer that are known; a million takes about 100 MB, shared by the workers. More: they are
 /// accepted until some of the others expire, with a diagnostic.
 pub const REVOKED_TOKENS_MAX: usize = 1_000_000;
 /// Longest wait of a request to a control plane for the next revocation or application, in seconds. Longer: the next

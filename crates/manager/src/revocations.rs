@@ -1,4 +1,4 @@
-//! `/oauth2/revocations`: the access tokens that were revoked before they expired, for gateways that follow them. A
+//! `/oauth2/revocations`: the access tokens that were revoked before they expired, alone or with their client, for gateways that follow them. A
 //! gateway asks for what comes after the last number that it knows, and waits for it.
 
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use base::{Clock, SystemClock};
 use http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
-use store::{Store, StoreError};
+use store::{Revocation, Store, StoreError};
 use tokio::time::timeout;
 
 use crate::form::Form;
@@ -32,9 +32,16 @@ pub(crate) async fn list(
     let newest = found.last().map_or(after, |newest| newest.revision);
     // All up to `last` were visible before they were read.
     let revision = if is_full { newest } else { newest.max(last) };
-    let revoked: Vec<Value> =
-        found.into_iter().map(|one| json!({ "hash": one.hash, "exp": one.expires_s })).collect();
+    let revoked: Vec<Value> = found.into_iter().map(entry).collect();
     Ok(reply::json(StatusCode::OK, &json!({ "revision": revision, "revoked": revoked })))
+}
+
+fn entry(one: Revocation) -> Value {
+    let mut entry = json!({ "hash": one.hash, "exp": one.expires_s });
+    if let Some(issued_s) = one.issued_s {
+        entry["issued_until"] = json!(issued_s);
+    }
+    entry
 }
 
 /// The number of the last change: after `after`, or after waiting for `wait_s` seconds.

@@ -45,7 +45,7 @@ pub use plan::{
     Subject,
 };
 pub use policy::{Policies, Policy, PolicyFlow};
-pub use revoked::Revoked;
+pub use revoked::{Extent, Revoked};
 pub use settings::{
     AccessLog, AdminSettings, ApiKeySettings, ArtefactRules, BackendJwt, CertificateFiles,
     ClientCertificates, ControlSettings, EndpointTls, FaultStatus, Feed, FeedRequest,

@@ -5,7 +5,7 @@ use sqlx::query::Query;
 use sqlx::{Any, Row};
 
 use crate::database::{retried, seconds, stored};
-use crate::{Store, StoreError};
+use crate::{Store, StoreError, TokensOfClient};
 
 /// The form of a client's access tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,24 +138,29 @@ impl Store {
         .await
     }
 
-    /// Removes the client `id` and its tokens. False: there is no such client.
+    /// Removes the client `id`, and revokes its `tokens`. False: there is no such client.
     ///
     /// # Errors
-    /// The database's.
-    pub async fn remove_client(&self, id: &str) -> Result<bool, StoreError> {
+    /// The database's; nothing is changed then.
+    pub async fn remove_client(
+        &self,
+        id: &str,
+        tokens: &TokensOfClient,
+    ) -> Result<bool, StoreError> {
         retried(|| async move {
             let mut transaction = self.pool.begin().await?;
-            for table in ["codes", "devices"] {
+            for table in ["codes", "devices", "tokens"] {
                 let delete = format!("DELETE FROM {table} WHERE client = ?");
                 sqlx::query(self.sql(&delete)).bind(id).execute(&mut *transaction).await?;
             }
-            let mut revoked = Vec::new();
-            self.remove_tokens(&mut transaction, "client = ?", &[id], &mut revoked).await?;
             let client = self.sql("DELETE FROM clients WHERE id = ?");
             let done = sqlx::query(client).bind(id).execute(&mut *transaction).await?;
-            self.publish(&mut transaction, &revoked).await?;
+            if done.rows_affected() == 0 {
+                return Ok(false);
+            }
+            self.publish_client(&mut transaction, (id, tokens)).await?;
             transaction.commit().await?;
-            Ok(done.rows_affected() == 1)
+            Ok(true)
         })
         .await
     }

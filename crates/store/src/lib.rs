@@ -27,7 +27,7 @@ pub use clients::{Client, TokenType};
 pub use codes::Code;
 pub use database::{Database, Store};
 pub use devices::{Decision, Device};
-pub use revocations::Revocation;
+pub use revocations::{Revocation, TokensOfClient};
 pub use tokens::{NewKey, Rotation, Token, TokenKind};
 pub use users::{NewUser, User};
 

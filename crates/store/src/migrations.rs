@@ -83,6 +83,8 @@ pub(crate) const MIGRATIONS: &[&[&str]] = &[
         "ALTER TABLE devices ADD COLUMN auth_s BIGINT NOT NULL DEFAULT 0",
         "CREATE INDEX users_source ON users (source, source_id)",
     ],
+    // One revocation for all tokens of a client, up to a time.
+    &["ALTER TABLE revocations ADD COLUMN issued_s BIGINT NOT NULL DEFAULT 0"],
 ];
 
 const VERSION_1: &[&str] = &[
