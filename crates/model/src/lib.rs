@@ -50,7 +50,7 @@ pub use settings::{
     AccessLog, AdminSettings, ApiKeySettings, ArtefactRules, BackendJwt, CertificateFiles,
     ClientCertificates, ControlSettings, EndpointTls, FaultStatus, Feed, FeedRequest,
     GatewaySettings, Http2Listeners, IntegrationSettings, Introspection, IssuerSettings, KeySource,
-    LdapSettings, LogFormat, LogSettings, Login, PlanFiles, QuotaSettings, Settings,
+    LdapSettings, LogFormat, LogSettings, Login, PlanFiles, PlanText, QuotaSettings, Settings,
     SniCertificate, StoreSettings, TlsSettings, TokenLifetimes, TrustedIssuer, UpstreamTls, User,
     UserMapping, UserProvider, VaultField, VaultLogin, VaultRequest, VaultSettings, WhenDown,
 };

@@ -215,7 +215,13 @@ impl Follower {
         let mut secrets = Secrets::new();
         let key = session_key::find_or_generate;
         let find = |wanted: &VaultField| self.vault.find(wanted);
-        let read = configuration::read_with_secrets(&file, &mut secrets, key, &find);
+        let texts = &self.settings.gateway.plans.texts;
+        // Until the file was readable once: its removal is a change like any other then.
+        let saved = |_: &Settings, file: &Path| {
+            let of_file = texts.iter().find(|one| one.file == *file && one.is_restored);
+            of_file.map(|one| one.text.clone())
+        };
+        let read = configuration::read_with_secrets(&file, &mut secrets, key, &find, &saved);
         self.secrets = secrets.iter().map(|(file, _)| file.clone()).collect();
         for (file, version) in secrets {
             let locations = self.tracked.look_with(&Arc::from(file), version, Node::Unknown);
@@ -257,10 +263,10 @@ impl Follower {
         if issuers_changed {
             self.configure_issuers();
         }
-        let plans_changed = before.plans != self.settings.plans;
-        if plans_changed {
+        if before.gateway.plans != self.settings.gateway.plans {
             self.save_later();
         }
+        let plans_changed = before.plans != self.settings.plans;
         if before.gateway.control_plane != self.settings.gateway.control_plane || plans_changed {
             self.configure_control_plane();
         }
