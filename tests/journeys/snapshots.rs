@@ -180,7 +180,8 @@ fn without_a_whole_snapshot_and_without_sources_the_gateway_does_not_start() {
 #[test]
 fn a_gateway_serves_by_the_plans_of_the_snapshot_until_their_file_is_back() {
     // The file that needs not exist, and one that is configured.
-    for (name, keys) in [("plans.toml", ""), ("conf/plans.toml", "plans = [\"conf/plans.toml\"]\n")] {
+    for (name, keys) in [("plans.toml", ""), ("conf/plans.toml", "plans = [\"conf/plans.toml\"]\n")]
+    {
         let mut setup = Setup::new("one");
         setup.files = setup.files.gateway(keys);
         fs::create_dir(setup.files.path("conf")).unwrap();
@@ -195,8 +196,6 @@ fn a_gateway_serves_by_the_plans_of_the_snapshot_until_their_file_is_back() {
         setup.save(1);
         fs::remove_file(setup.files.path(name)).unwrap();
         let process = Process::gateway(&setup.files);
-        let diagnostics =
-            || Client::connect(process.address("admin")).fetch("GET /diagnostics", "").text();
         assert!(process.text().contains("its plans are those of the snapshot"), "{name}");
         assert_eq!(setup.answer(&process), "one");
         assert_ne!(setup.answer(&process), "one", "a second request exceeds the plan");
@@ -211,7 +210,7 @@ fn a_gateway_serves_by_the_plans_of_the_snapshot_until_their_file_is_back() {
         // From now on, its removal counts.
         fs::remove_file(setup.files.path(name)).unwrap();
         if keys.is_empty() {
-            until("the plan is gone", || diagnostics().contains("there is no plan `Tiny`"));
+            process.wait_for("there is no plan `Tiny`");
         }
     }
 }

@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use base::{Now, limits};
-use formats::declarative;
+use formats::declarative::{self, ReadPlans};
 use formats::openapi::Defaults;
 use formats::snapshot::{self, Kind};
 use model::{Diagnostic, KeySource, PlanFiles, PlanText, Plans, Settings, Severity, VaultField};
 
 use crate::documents::{read_bounded, read_keys, read_up_to};
-use crate::walk::{self, Version};
 use crate::snapshots::{self, Newest};
+use crate::walk::{self, Version};
 use crate::{certificates, issuers, session_key};
 
 /// The configuration is not valid.
@@ -145,12 +145,12 @@ fn read_plans(
         }
         files.push((file.clone(), read));
     }
-    let (found, mut diagnostics) = declarative::read_plans(&files);
+    let ReadPlans { plans: found, owners, mut diagnostics } = declarative::read_plans(&files);
     let is_restored = |file: &Path| restored.iter().any(|one| one.file == file);
     let texts = files.into_iter().filter_map(|(file, read)| {
         Some(PlanText { is_restored: is_restored(&file), text: read.ok()?, file })
     });
-    plans.texts = texts.collect();
+    (plans.texts, plans.owners) = (texts.collect(), owners);
     diagnostics.extend(restored);
     (found, diagnostics)
 }
@@ -201,10 +201,7 @@ pub fn defaults(settings: &Settings) -> Defaults {
         logins: settings.logins.iter().map(|login| login.name.clone()).collect(),
         users_configured: settings.has_users(),
         strict_paths: settings.gateway.strict_paths,
-        // Those of conditions have a line break in their name.
-        plans: (settings.plans.iter().map(|plan| plan.name.clone()))
-            .filter(|name| !name.contains('\n'))
-            .collect(),
+        plans: settings.plans.names().cloned().collect(),
     }
 }
 

@@ -155,7 +155,8 @@ mod tests {
         let changed = followed.conclude(page(5, &[1, 2]), at(1)).unwrap();
         assert!(changed.revoked && changed.page.is_some());
         assert_eq!((followed.next.revision, followed.revoked.len()), (5, 2));
-        assert_eq!(followed.next.due_us(), Some(1_100_000), "the next request begins soon");
+        let soon_us = 1_000_000 + 1_000 * limits::FEED_PAUSE_MS;
+        assert_eq!(followed.next.due_us(), Some(soon_us));
         let before = Arc::clone(&followed.revoked);
         assert_eq!(followed.conclude(page(5, &[]), at(2)), Ok(Changed::default()));
         assert!(Arc::ptr_eq(&before, &followed.revoked), "nothing to publish");

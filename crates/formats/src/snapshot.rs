@@ -72,13 +72,8 @@ impl std::fmt::Display for Damage {
 }
 
 impl Kind {
-    const ALL: [(u8, Self); 5] = [
-        (1, Self::File),
-        (2, Self::Reference),
-        (3, Self::Keys),
-        (4, Self::Root),
-        (5, Self::Plans),
-    ];
+    const ALL: [(u8, Self); 5] =
+        [(1, Self::File), (2, Self::Reference), (3, Self::Keys), (4, Self::Root), (5, Self::Plans)];
 
     fn of(byte: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|(number, _)| *number == byte).map(|(_, kind)| kind)

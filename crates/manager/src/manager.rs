@@ -20,6 +20,7 @@ use crate::keys::Keys;
 use crate::ldap::Directory;
 use crate::passwords::{Busy, Passwords};
 use crate::peer::Peer;
+use crate::plans::CheckPlan;
 use crate::provider::Provider;
 use crate::reply::Refusal;
 use crate::{limits, secrets};
@@ -52,6 +53,7 @@ pub(crate) struct Manager {
     pub(crate) directory: Option<Directory>,
     pub(crate) providers: Vec<Provider>,
     pub(crate) api_keys: Option<ApiKeySettings>,
+    pub(crate) check_plan: CheckPlan,
     pub(crate) clock: SystemClock,
     passwords: Passwords,
     pub(crate) attempts: Attempts,
@@ -64,7 +66,13 @@ pub(crate) struct Manager {
 }
 
 impl Manager {
-    pub(crate) fn new(store: Store, keys: Keys, issuer: String, lifetimes: TokenLifetimes) -> Self {
+    pub(crate) fn new(
+        store: Store,
+        keys: Keys,
+        issuer: String,
+        lifetimes: TokenLifetimes,
+        check_plan: CheckPlan,
+    ) -> Self {
         Self {
             store,
             keys,
@@ -76,6 +84,7 @@ impl Manager {
             directory: None,
             providers: Vec::new(),
             api_keys: None,
+            check_plan,
             clock: SystemClock::new(),
             passwords: Passwords::new(),
             attempts: Attempts::new(),

@@ -193,6 +193,8 @@ pub struct PlanFiles {
     pub required: bool,
     /// What was read, for snapshots on disk.
     pub texts: Vec<PlanText>,
+    /// The file of each plan, by its name in lower case. Those of WSO2 have none.
+    pub owners: BTreeMap<String, PathBuf>,
 }
 
 /// The text of a file of plans.

@@ -147,7 +147,7 @@ impl Store {
         id: &str,
         tokens: &TokensOfClient,
     ) -> Result<bool, StoreError> {
-        retried(|| async move {
+        self.changing(|| async move {
             let mut transaction = self.pool.begin().await?;
             for table in ["codes", "devices", "tokens"] {
                 let delete = format!("DELETE FROM {table} WHERE client = ?");

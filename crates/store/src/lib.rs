@@ -1,4 +1,4 @@
-//! The control plane's database: users, OAuth2 clients, the hashes of tokens, and applications.
+//! The control plane's database: users, OAuth2 clients, the hashes of tokens, applications and plans.
 //!
 //! Place in the flow: `manager` (rules) --> **store** (SQL) --> SQLite, PostgreSQL, MySQL or MariaDB. One schema, one
 //! set of statements; what differs between the databases is in [`dialect`] and [`mysql`]. A write has reached the disk
@@ -21,7 +21,7 @@ mod revocations;
 mod tokens;
 mod users;
 
-pub use applications::{Application, Put};
+pub use applications::{Document, Kind, Put};
 pub use backup::{backup, restore};
 pub use clients::{Client, TokenType};
 pub use codes::Code;

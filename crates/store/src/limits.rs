@@ -11,6 +11,6 @@ pub const MIGRATION_MS_MAX: u64 = 60_000;
 pub const BUSY_MS_MAX: u64 = 5_000;
 /// Repetitions of a transaction that the database ended to resolve a deadlock. More: the request fails with 503.
 pub const DEADLOCK_RETRIES_MAX: u32 = 5;
-/// Time for which it is known that an application was removed, in seconds. A gateway that was cut off for longer gets all
+/// Time for which it is known that an application or a plan was removed, in seconds. A gateway that was cut off for longer gets all
 /// applications again.
 pub const REMOVED_S: u64 = 7 * 86_400;

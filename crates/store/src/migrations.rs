@@ -85,6 +85,12 @@ pub(crate) const MIGRATIONS: &[&[&str]] = &[
     ],
     // One revocation for all tokens of a client, up to a time.
     &["ALTER TABLE revocations ADD COLUMN issued_s BIGINT NOT NULL DEFAULT 0"],
+    // Gateways follow plans.
+    &["CREATE TABLE plans (
+            name VARCHAR(190) NOT NULL PRIMARY KEY,
+            document TEXT NOT NULL,
+            revision BIGINT NOT NULL UNIQUE,
+            removed_s BIGINT NOT NULL)"],
 ];
 
 const VERSION_1: &[&str] = &[

@@ -64,7 +64,27 @@ impl Store {
         rows.iter().map(read).collect()
     }
 
-    /// The number of the last change, of revocations and applications. All up to it are visible.
+    /// As [`retried`], for a transaction that takes revisions.
+    pub(crate) async fn changing<T, F>(&self, transaction: impl Fn() -> F) -> Result<T, StoreError>
+    where
+        F: Future<Output = Result<T, StoreError>>,
+    {
+        let done = retried(transaction).await?;
+        self.announce();
+        Ok(done)
+    }
+
+    /// Wakes [`Self::changed`].
+    pub(crate) fn announce(&self) {
+        self.changes.notify_one();
+    }
+
+    /// Waits until this process may have changed what is numbered since the last call. For one caller.
+    pub async fn changed(&self) {
+        self.changes.notified().await;
+    }
+
+    /// The number of the last change, of revocations, applications and plans. All up to it are visible.
     ///
     /// # Errors
     /// The database's.
@@ -124,7 +144,7 @@ impl Store {
         client: &str,
         expires_s: u64,
     ) -> Result<bool, StoreError> {
-        retried(|| async move {
+        self.changing(|| async move {
             let mut transaction = self.pool.begin().await?;
             let delete = self.sql("DELETE FROM tokens WHERE hash = ?");
             sqlx::query(delete).bind(hash).execute(&mut *transaction).await?;

@@ -165,7 +165,7 @@ impl Store {
         (hash, family): (&str, &str),
         tokens: &[Token],
     ) -> Result<Rotation, StoreError> {
-        retried(|| async move {
+        let rotation = retried(|| async move {
             let mut transaction = self.pool.begin().await?;
             let spend = format!("UPDATE {table} SET spent = 1 WHERE hash = ? AND spent = 0");
             let spent = sqlx::query(self.sql(&spend)).bind(hash).execute(&mut *transaction).await?;
@@ -179,7 +179,11 @@ impl Store {
             transaction.commit().await?;
             Ok(rotation)
         })
-        .await
+        .await?;
+        if rotation == Rotation::Reused {
+            self.announce();
+        }
+        Ok(rotation)
     }
 
     /// Revokes the token with this hash.
@@ -187,7 +191,7 @@ impl Store {
     /// # Errors
     /// The database's.
     pub async fn revoke_token(&self, hash: &str) -> Result<(), StoreError> {
-        retried(|| async move {
+        self.changing(|| async move {
             let (mut transaction, mut revoked) = (self.pool.begin().await?, Vec::new());
             self.remove_tokens(&mut transaction, "hash = ?", &[hash], &mut revoked).await?;
             self.publish(&mut transaction, &revoked).await?;
@@ -201,7 +205,7 @@ impl Store {
     /// # Errors
     /// The database's.
     pub async fn revoke_family(&self, family: &str) -> Result<(), StoreError> {
-        retried(|| async move {
+        self.changing(|| async move {
             let mut transaction = self.pool.begin().await?;
             self.remove_family(&mut transaction, family).await?;
             Ok(transaction.commit().await?)

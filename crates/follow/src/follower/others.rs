@@ -250,6 +250,8 @@ impl Follower {
         }
         let settings = self.with_fixed(settings);
         let before = std::mem::replace(&mut self.settings, settings);
+        self.file_plans = self.settings.plans.clone();
+        self.merge_plans();
         if configuration::defaults(&before) != configuration::defaults(&self.settings) {
             work.walk = Some(Walk::Reload);
         } else if Roots::of(&before) != Roots::of(&self.settings) {
@@ -267,8 +269,16 @@ impl Follower {
             self.save_later();
         }
         let plans_changed = before.plans != self.settings.plans;
-        if before.gateway.control_plane != self.settings.gateway.control_plane || plans_changed {
+        let lacks_some = before.plans.names().any(|name| self.settings.plans.get(name).is_none());
+        if before.gateway.control_plane != self.settings.gateway.control_plane || lacks_some {
             self.configure_control_plane();
+        } else if plans_changed {
+            self.note_new_plans(&before.plans);
+            if std::mem::take(&mut self.has_new_plans) {
+                self.reread_rejected();
+            }
+            // With other names, they are read anyway.
+            self.reread_files = false;
         }
         let quotas_changed = plans_changed
             || before.gateway.control_plane != self.settings.gateway.control_plane
