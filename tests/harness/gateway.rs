@@ -51,7 +51,8 @@ impl Builder {
     /// Plans, as in `plans.toml`.
     #[must_use]
     pub fn plans(mut self, text: &str) -> Self {
-        let (plans, problems) = read_plans(&[("plans.toml".into(), Ok(text.into()))]);
+        let read = read_plans(&[("plans.toml".into(), Ok(text.into()))]);
+        let (plans, problems) = (read.plans, read.diagnostics);
         assert_eq!(problems, []);
         self.plans = plans;
         self

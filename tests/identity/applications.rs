@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use harness::{Client, Files, PATIENCE, Process, Response, Upstream, wait_until};
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 use crate::key_manager::{KeyManager, Login, PASSWORD, basic, error, success};
@@ -10,6 +11,7 @@ use crate::revocations;
 
 pub(crate) const ADMIN: Option<Login<'_>> = Some(("admin", PASSWORD));
 pub(crate) const PATH: &str = "/api/penstock/applications";
+const PLANS: &str = "/api/penstock/plans";
 
 /// The client of a gateway that follows applications.
 pub(crate) fn gateway_login(manager: &KeyManager) -> (String, String) {
@@ -64,9 +66,38 @@ fn token(manager: &KeyManager, login: &(String, String)) -> String {
 }
 
 pub(crate) fn send(manager: &KeyManager, method: &str, name: &str, body: &Value) -> Response {
+    send_to(manager, &format!("{method} {PATH}/{name}"), body)
+}
+
+fn send_to(manager: &KeyManager, request: &str, body: &Value) -> Response {
     let fields = "Content-Type: application/json\r\n".to_owned() + &basic(ADMIN);
-    let request = format!("{method} {PATH}/{name}");
-    manager.connect().fetch_with_body(&request, &fields, &body.to_string())
+    manager.connect().fetch_with_body(request, &fields, &body.to_string())
+}
+
+/// Stores the plan `name` with so many requests a year.
+#[track_caller]
+fn put_plan(manager: &KeyManager, name: &str, requests: u32) -> u16 {
+    let body = json!({ "limits": [{ "requests": requests, "per": "1y" }] });
+    let response = send_to(manager, &format!("PUT {PLANS}/{name}"), &body);
+    assert!([201, 204].contains(&response.status), "{}", response.text());
+    response.status
+}
+
+/// Stores the application `name` with the key `client_id` and a subscription to the API under `plan`.
+#[track_caller]
+fn subscribe(manager: &KeyManager, name: &str, client_id: &str, plan: &str) {
+    let subscription = json!({ "api": "A", "version": "1", "plan": plan });
+    let body = json!({ "keys": [{ "client_id": client_id }], "subscriptions": [subscription] });
+    let response = send(manager, "PUT", name, &body);
+    assert!([201, 204].contains(&response.status), "{}", response.text());
+}
+
+/// The file in which a gateway keeps what it knows of the control plane.
+fn kept(files: &Files) -> String {
+    let all = std::fs::read_dir(files.path("data")).unwrap();
+    let mut all = all.map(|one| one.unwrap().path());
+    let file = all.find(|file| file.to_str().unwrap().contains("/applications-")).unwrap();
+    std::fs::read_to_string(file).unwrap()
 }
 
 /// Stores the application `name` with the key `client_id` and subscriptions to version 1 of `apis`.
@@ -186,6 +217,161 @@ fn what_a_file_has_is_not_taken_from_the_control_plane() {
     assert_eq!(fetch(&process, &of_orders).status_and_code(), "403 900908");
     std::fs::remove_file(files.path("applications/a.toml")).unwrap();
     wait_for(&process, &of_orders, "200");
+}
+
+#[test]
+fn a_plan_of_the_control_plane_is_live_at_gateways_also_after_restarts() {
+    let manager = KeyManager::start();
+    let own = gateway_login(&manager);
+    let orders = manager.register("orders", json!({}));
+    let of_orders = token(&manager, &orders);
+    let upstream = Upstream::fixed("from the upstream");
+    let (files, process) = gateway(&manager, (&own.0, &own.1), &upstream);
+    // The plan comes after the application that names it.
+    subscribe(&manager, "orders", &orders.0, "tiny");
+    process.wait_for("there is no plan `tiny`");
+    assert_eq!(put_plan(&manager, "Tiny", 2), 201);
+    wait_for(&process, &of_orders, "200");
+    wait_for(&process, &of_orders, "429 900804");
+    assert_eq!(put_plan(&manager, "TINY", 1_000_000), 204);
+    wait_for(&process, &of_orders, "200");
+    assert_eq!(put_plan(&manager, "tiny", 1), 204);
+    wait_for(&process, &of_orders, "429 900804");
+    // Without the control plane, from what it keeps.
+    drop(process);
+    let stopped = manager.stop();
+    let process = Process::gateway(&files);
+    assert_eq!(fetch(&process, &of_orders).status, 200);
+    assert_eq!(fetch(&process, &of_orders).status_and_code(), "429 900804");
+    let manager = stopped.start();
+    let response = send_to(&manager, &format!("DELETE {PLANS}/Tiny"), &json!({}));
+    assert_eq!(error(&response), "409 conflict", "an application names it");
+    subscribe(&manager, "orders", &orders.0, "Unlimited");
+    wait_for(&process, &of_orders, "200");
+    let response = send_to(&manager, &format!("DELETE {PLANS}/Tiny"), &json!({}));
+    assert_eq!(response.status, 204, "{}", response.text());
+    assert_eq!(put_plan(&manager, "tiny", 1), 201);
+}
+
+#[test]
+fn a_plan_of_a_file_is_used_in_place_of_that_of_the_control_plane() {
+    let manager = KeyManager::start();
+    let own = gateway_login(&manager);
+    let orders = manager.register("orders", json!({}));
+    let of_orders = token(&manager, &orders);
+    subscribe(&manager, "orders", &orders.0, "Small");
+    put_plan(&manager, "Small", 1_000_000);
+    let upstream = Upstream::fixed("from the upstream");
+    let (files, process) = gateway(&manager, (&own.0, &own.1), &upstream);
+    assert_eq!(fetch(&process, &of_orders).status, 200, "that of the control plane");
+    let text = "[[plan]]\nname = \"small\"\nlimits = [{ requests = 1, per = \"1y\" }]\n";
+    files.write("plans.toml", text);
+    let origin = format!("https://{}", manager.process.address("https"));
+    let line = process.wait_for("the plan `small` is already defined in ");
+    assert!(line.contains(&format!("{origin}{PATH}/plans/small")), "{line}");
+    assert!(line.contains("plans.toml"), "{line}");
+    wait_for(&process, &of_orders, "429 900804");
+    std::fs::remove_file(files.path("plans.toml")).unwrap();
+    wait_for(&process, &of_orders, "200");
+}
+
+#[test]
+fn plans_are_written_by_administrators_and_checked_as_those_of_files() {
+    let manager = KeyManager::start();
+    let own = gateway_login(&manager);
+    let own = (own.0.as_str(), own.1.as_str());
+    assert_eq!(put_plan(&manager, "Gold%2F1", 5), 201);
+    for name in ["gold%2F1", "GOLD%2f1"] {
+        let stored =
+            success(&manager.connect().fetch(&format!("GET {PLANS}/{name}"), &basic(ADMIN)));
+        let limits = json!([{ "requests": 5, "per": "1y" }]);
+        assert_eq!(stored, json!({ "name": "Gold/1", "limits": limits }));
+        let again = send_to(&manager, &format!("PUT {PLANS}/Gold%2F1"), &stored);
+        assert_eq!(again.status, 204, "what is read can be written");
+    }
+    for (body, expect) in [
+        (json!([]), "400 invalid_request"),
+        (json!({ "name": "other" }), "400 invalid_request"),
+        (json!({ "limit": [] }), "400 invalid_request"),
+        (json!({ "limits": [{ "requests": 1 }] }), "400 invalid_request"),
+        (json!({ "limits": [{ "requests": -1, "per": "1m" }] }), "400 invalid_request"),
+        (json!({ "limits": [{ "requests": 1, "per": "1 fortnight" }] }), "400 invalid_request"),
+        (json!({ "limits": [{ "requests": null, "per": "1m" }] }), "400 invalid_request"),
+        (json!({ "burst": { "requests": 0, "per": "1s" } }), "400 invalid_request"),
+    ] {
+        let response = send_to(&manager, &format!("PUT {PLANS}/a"), &body);
+        assert_eq!(error(&response), expect, "{body}");
+    }
+    for (method, path, login, expect) in [
+        ("GET", "/gold%2F1", Some(own), "401 access_denied"),
+        ("PUT", "/a", Some(own), "401 access_denied"),
+        ("DELETE", "/a", ADMIN, "404 not_found"),
+        ("GET", "/a", ADMIN, "404 not_found"),
+        ("POST", "/a", ADMIN, "405 invalid_request"),
+        ("GET", "", ADMIN, "404 not_found"),
+    ] {
+        let fields = "Content-Type: application/json\r\n".to_owned() + &basic(login);
+        let request = format!("{method} {PLANS}{path}");
+        let response = manager.connect().fetch_with_body(&request, &fields, "{}");
+        assert_eq!(error(&response), expect, "{method} {path}");
+    }
+    let page = changes(&manager, "?after=0");
+    assert_eq!(page["plans"][0]["name"], "gold/1");
+    assert_eq!(page["plans"][0]["plan"]["name"], "Gold/1");
+}
+
+#[test]
+fn a_gateway_that_was_cut_off_for_20000_changes_gets_each_application_once() {
+    const APPLICATIONS: usize = 300;
+    const ROUNDS: usize = 67;
+    let manager = KeyManager::start();
+    let own = gateway_login(&manager);
+    let [kept_client, later] = ["kept", "later"].map(|name| manager.register(name, json!({})));
+    let [of_kept, of_later] = [&kept_client, &later].map(|login| token(&manager, login));
+    put(&manager, "kept", &kept_client.0, &["A"]);
+    let upstream = Upstream::fixed("from the upstream");
+    let (files, process) = gateway(&manager, (&own.0, &own.1), &upstream);
+    assert_eq!(fetch(&process, &of_kept).status, 200);
+    let before = kept(&files);
+    process.signal(Signal::SIGSTOP);
+    let mut changes = "BEGIN IMMEDIATE;\n".to_owned();
+    for round in 0..ROUNDS {
+        for number in 0..APPLICATIONS {
+            // The last one of all belongs to a client that has a token.
+            let client = if number + 1 == APPLICATIONS && round + 1 == ROUNDS {
+                later.0.clone()
+            } else {
+                format!("c{number}-{round}")
+            };
+            changes += &format!(
+                "UPDATE revisions SET last = last + 1;\n\
+                 INSERT INTO applications (name, document, revision, removed_s) VALUES ('a{number}', \
+                 '{{\"keys\":[{{\"client_id\":\"{client}\",\"type\":\"production\"}}],\"subscriptions\":\
+                 [{{\"api\":\"A\",\"version\":\"1\",\"state\":\"active\"}}]}}', \
+                 (SELECT last FROM revisions), 0) ON CONFLICT (name) DO UPDATE SET \
+                 document = excluded.document, revision = excluded.revision;\n"
+            );
+        }
+    }
+    manager.sql(&(changes + "COMMIT;\n"));
+    process.signal(Signal::SIGCONT);
+    wait_for(&process, &of_later, "200");
+    assert_eq!(fetch(&process, &of_kept).status, 200);
+    // It went on where it was: what it kept is added to, by one entry for each application.
+    let begun = Instant::now();
+    let added = loop {
+        let after = kept(&files);
+        let added = after.strip_prefix(&before).expect("the file is not replaced").to_owned();
+        if added.lines().count() > APPLICATIONS {
+            break added;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{added}");
+    };
+    let entries: Vec<&str> = added.lines().filter(|line| line.starts_with('{')).collect();
+    assert_eq!(entries.len(), APPLICATIONS);
+    let last = format!("-{}\"", ROUNDS - 1);
+    let newest = entries.iter().filter(|entry| entry.contains(&last)).count();
+    assert_eq!(newest, APPLICATIONS - 1, "the last version of each");
 }
 
 #[test]

@@ -124,6 +124,12 @@ impl KeyManager {
         (text("clientId"), text("clientSecret"))
     }
 
+    /// Removes an application.
+    pub(crate) fn unregister(&self, id: &str) -> Response {
+        let path = "/api/identity/oauth2/dcr/v1.1/register";
+        self.connect().fetch(&format!("DELETE {path}/{id}"), &basic(Some(("admin", PASSWORD))))
+    }
+
     /// The successful response of the token endpoint.
     pub(crate) fn token(&self, login: Login<'_>, form: &str) -> Value {
         success(&self.post("/oauth2/token", Some(login), form))

@@ -159,6 +159,56 @@ fn a_gateway_that_was_cut_off_catches_up() {
 }
 
 #[test]
+fn a_removed_client_takes_all_its_tokens_along_at_every_gateway_also_after_restarts() {
+    let manager = KeyManager::start();
+    let own = manager.register("gateway", json!({}));
+    let own = (own.0.as_str(), own.1.as_str());
+    let upstream = Upstream::fixed("from the upstream");
+    let (one, other) = (gateway(&manager, own, &upstream), gateway(&manager, own, &upstream));
+    let processes = [&one.1, &other.1];
+    let kept = manager.token(own, "grant_type=client_credentials");
+    let mut removed = Vec::new();
+    for (name, token_type) in [("jwt", "JWT"), ("opaque", "OAUTH")] {
+        let grants = "client_credentials password refresh_token";
+        let login = manager.register(name, json!({ "tokenType": token_type, "grantType": grants }));
+        let login = (login.0.as_str(), login.1.as_str());
+        let [cached, unseen] =
+            [(); 2].map(|()| manager.token(login, "grant_type=client_credentials"));
+        let of_user = manager.token(login, SIGN_IN);
+        let tokens = [cached, unseen, of_user];
+        for token in [&tokens[0], &tokens[2]] {
+            for process in processes {
+                assert_eq!(fetch(process, text(token, "access_token")).status, 200, "{name}");
+            }
+        }
+        let gone = manager.unregister(login.0);
+        assert_eq!(gone.status, 204, "{}", gone.text());
+        removed.extend(tokens.map(|issued| text(&issued, "access_token").to_owned()));
+    }
+    for process in processes {
+        for token in &removed {
+            wait_until_rejected(process, token);
+        }
+        assert_eq!(fetch(process, text(&kept, "access_token")).status, 200, "of another client");
+    }
+    for token in &removed {
+        assert!(!manager.is_active(own, token));
+    }
+    // One for each client, whatever the number of its tokens.
+    let listed = success(&manager.connect().fetch("GET /oauth2/revocations", &basic(Some(own))));
+    assert_eq!(listed["revoked"].as_array().map(Vec::len), Some(2), "{listed}");
+    drop(manager);
+    let (files, process) = one;
+    drop(process);
+    let process = Process::gateway(&files);
+    // Without the key manager, nobody can tell whose an opaque token is: only JWTs show that it is known.
+    for token in removed.iter().filter(|token| token.contains('.')) {
+        assert_eq!(fetch(&process, token).status_and_code(), "401 900901", "after a restart");
+    }
+    assert_eq!(fetch(&process, text(&kept, "access_token")).status, 200);
+}
+
+#[test]
 fn a_stolen_refresh_token_and_a_new_password_end_the_jwts_of_a_user() {
     let manager = KeyManager::start();
     let login = manager.register("a", json!({ "grantType": "password refresh_token" }));

@@ -178,18 +178,70 @@ fn without_a_whole_snapshot_and_without_sources_the_gateway_does_not_start() {
 }
 
 #[test]
-fn a_gateway_does_not_start_without_the_plans_that_it_had() {
-    let setup = Setup::new("one");
-    setup.files.write("plans.toml", "[[plan]]\nname = \"Gold\"\nlimits = []\n");
+fn a_gateway_serves_by_the_plans_of_the_snapshot_until_their_file_is_back() {
+    // The file that needs not exist, and one that is configured.
+    for (name, keys) in [("plans.toml", ""), ("conf/plans.toml", "plans = [\"conf/plans.toml\"]\n")]
+    {
+        let mut setup = Setup::new("one");
+        setup.files = setup.files.gateway(keys);
+        fs::create_dir(setup.files.path("conf")).unwrap();
+        let plan = |requests: u32| {
+            format!(
+                "[[plan]]\nname = \"Tiny\"\nlimits = [{{ requests = {requests}, per = \"1y\" }}]\n"
+            )
+        };
+        setup.files.write(name, &plan(1));
+        let api = fs::read_to_string(setup.files.path("apis/a.yaml")).unwrap();
+        setup.files.write("apis/a.yaml", &format!("x-wso2-throttling-tier: Tiny\n{api}"));
+        setup.save(1);
+        fs::remove_file(setup.files.path(name)).unwrap();
+        let process = Process::gateway(&setup.files);
+        assert!(process.text().contains("its plans are those of the snapshot"), "{name}");
+        assert_eq!(setup.answer(&process), "one");
+        assert_ne!(setup.answer(&process), "one", "a second request exceeds the plan");
+        // Of the snapshots that this gateway writes, too.
+        until("the next snapshot is written", || setup.snapshot(2).exists());
+        drop(process);
+        let process = Process::gateway(&setup.files);
+        assert_eq!(setup.answer(&process), "one");
+        assert_ne!(setup.answer(&process), "one");
+        setup.files.write(name, &plan(1_000));
+        until("the file is read again", || setup.answer(&process) == "one");
+        // From now on, its removal counts.
+        fs::remove_file(setup.files.path(name)).unwrap();
+        if keys.is_empty() {
+            process.wait_for("there is no plan `Tiny`");
+        }
+    }
+}
+
+#[test]
+fn a_damaged_snapshot_is_named_where_plans_are_needed_from_it() {
+    let mut setup = Setup::new("one");
+    setup.files = setup.files.gateway("plans = [\"conf.toml\"]\n");
+    setup.files.write("conf.toml", "");
     setup.save(1);
-    fs::remove_file(setup.files.path("plans.toml")).unwrap();
+    setup.damage(1);
+    fs::remove_file(setup.files.path("conf.toml")).unwrap();
     let folder = setup.files.folder();
     let (code, text) = Process::run(folder, &["gateway", "--config", "penstock.toml"]);
     assert_eq!(code, Some(1), "{text}");
-    assert!(text.contains("plans.toml") && text.contains("does not exist"), "{text}");
-    setup.files.write("plans.toml", "");
+    for part in ["conf.toml", "snapshot-0000000000000001", "damaged"] {
+        assert!(text.contains(part), "no {part:?} in {text}");
+    }
+}
+
+#[test]
+fn snapshots_are_in_the_data_folder_unless_configured() {
+    let mut setup = Setup::new("one");
+    setup.files = Files::new().issuer("first", &setup.issuer);
     let process = Process::gateway(&setup.files);
-    assert_eq!(setup.answer(&process), "one");
+    let first = setup.files.path("data/snapshots/snapshot-0000000000000001");
+    until("a snapshot is written", || first.exists());
+    drop(process);
+    fs::remove_file(setup.files.path("first.jwks")).unwrap();
+    let process = Process::gateway(&setup.files);
+    assert!(process.text().contains("sources are unavailable"), "{}", process.text());
 }
 
 #[test]

@@ -473,16 +473,21 @@ pub const BACKEND_TOKEN_S_MAX: u64 = 86_400;
 pub const BACKEND_TOKENS_MAX: usize = 1_024;
 /// Largest introspection response, in bytes. Larger: 503003.
 pub const INTROSPECTION_BYTES_MAX: usize = 64 * KIB as usize;
-/// Revoked tokens of one issuer that are known; a million takes about 100 MB, shared by the workers. More: they are
+/// Longest lifetime of the access tokens of the key manager, in seconds. Longer: a configuration error. For so long gateways
+/// know that a client was removed.
+pub const ACCESS_TOKEN_S_MAX: u64 = 30 * 24 * 60 * 60;
+/// Revoked tokens and removed clients of one issuer that are known; a million takes about 100 MB, shared by the workers. More: they are
 /// accepted until some of the others expire, with a diagnostic.
 pub const REVOKED_TOKENS_MAX: usize = 1_000_000;
-/// Longest wait of a request to a control plane for the next revocation or application, in seconds. Longer: the next
+/// Plans of a control plane that a gateway follows. More: ignored, with a diagnostic.
+pub const PUBLISHED_PLANS_MAX: usize = 1_000;
+/// Longest wait of a request to a control plane for the next revocation, application or plan, in seconds. Longer: the next
 /// request.
 pub const FEED_WAIT_S: u64 = 20;
 /// Largest response to such a request, in bytes. Larger: it fails, and what is known stays in use.
 pub const FEED_BYTES_MAX: usize = 4 * MIB as usize;
 /// Pause between two such requests, in milliseconds, so that many changes arrive together.
-pub const FEED_PAUSE_MS: u64 = 100;
+pub const FEED_PAUSE_MS: u64 = 20;
 /// First retry interval after such a request failed, in milliseconds; it doubles up to `FEED_RETRY_MS_MAX`.
 pub const FEED_RETRY_MS_MIN: u64 = 250;
 /// Longest such interval, in milliseconds.

@@ -1,15 +1,17 @@
 //! Reads `penstock.toml`, and finds changes that need a restart.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use base::{Now, limits};
-use formats::declarative;
+use formats::declarative::{self, ReadPlans};
 use formats::openapi::Defaults;
-use model::{Diagnostic, KeySource, PlanFiles, Plans, Settings, Severity, VaultField};
+use formats::snapshot::{self, Kind};
+use model::{Diagnostic, KeySource, PlanFiles, PlanText, Plans, Settings, Severity, VaultField};
 
 use crate::documents::{read_bounded, read_keys, read_up_to};
+use crate::snapshots::{self, Newest};
 use crate::walk::{self, Version};
 use crate::{certificates, issuers, session_key};
 
@@ -26,21 +28,51 @@ pub struct ConfigurationError {
 /// # Errors
 /// All errors in the file.
 pub fn read_settings(file: &Path) -> Result<(Settings, Vec<Diagnostic>), ConfigurationError> {
-    read_with_secrets(file, &mut Secrets::new(), session_key::find, &|_| None)
+    read_with_secrets(file, &mut Secrets::new(), session_key::find, &|_| None, &|_, _| None)
 }
 
-/// The same for a gateway that is to be started. The key of sessions is generated if there is none.
+/// The same for a gateway that is to be started. The key of sessions is generated if there is none. Plans whose file cannot
+/// be read are taken from the newest snapshot that is whole.
 ///
 /// # Errors
 /// All errors in the file, or that no key could be written.
 pub fn read_settings_to_serve(
     file: &Path,
 ) -> Result<(Settings, Vec<Diagnostic>), ConfigurationError> {
-    read_with_secrets(file, &mut Secrets::new(), session_key::find_or_generate, &|_| None)
+    let newest = OnceCell::new();
+    let saved = |settings: &Settings, plans: &Path| {
+        let folder = settings.snapshot.as_deref()?;
+        let newest: &Newest = newest.get_or_init(|| snapshots::newest(folder));
+        saved_plans(&newest.whole.as_ref()?.1, plans)
+    };
+    let key = session_key::find_or_generate;
+    let read = read_with_secrets(file, &mut Secrets::new(), key, &|_| None, &saved);
+    let unusable = newest.into_inner().map(|newest| newest.unusable).unwrap_or_default();
+    match read {
+        Ok((settings, mut warnings)) => {
+            warnings.extend(unusable);
+            Ok((settings, warnings))
+        }
+        Err(mut error) => {
+            error.diagnostics.extend(unusable);
+            Err(error)
+        }
+    }
+}
+
+/// The text of a file of plans in the bytes of a snapshot.
+fn saved_plans(bytes: &[u8], file: &Path) -> Option<Vec<u8>> {
+    let (saved, name) = (snapshot::read(bytes).ok()?, snapshots::name(file));
+    let mut records = saved.records.iter();
+    let found = records.find(|record| record.kind == Kind::Plans && record.name == name);
+    found.map(|record| record.text.to_vec())
 }
 
 /// The files of secrets and plans, with their versions before reading.
 pub(crate) type Secrets = Vec<(PathBuf, Option<Version>)>;
+
+/// The text of a file of plans that cannot be read, if it is known.
+pub(crate) type SavedPlans<'a> = dyn Fn(&Settings, &Path) -> Option<Vec<u8>> + 'a;
 
 /// The same, with the key of sessions that `session_key` finds in the data folder, and with what `vault` knows. Adds the
 /// files of secrets and plans to `secrets`.
@@ -49,6 +81,7 @@ pub(crate) fn read_with_secrets(
     secrets: &mut Secrets,
     session_key: fn(&Path) -> Result<Vec<u8>, String>,
     vault: &dyn Fn(&VaultField) -> Option<Vec<u8>>,
+    saved_plans: &SavedPlans<'_>,
 ) -> Result<(Settings, Vec<Diagnostic>), ConfigurationError> {
     let secrets = RefCell::new(secrets);
     let whole = |message: String| ConfigurationError {
@@ -75,24 +108,51 @@ pub(crate) fn read_with_secrets(
             Arc::make_mut(login).key.clone_from(&key);
         }
     }
-    let (plans, found) = read_plans(&settings.gateway.plans, &mut secrets.borrow_mut());
+    let saved = |file: &Path| saved_plans(&settings, file);
+    let mut of_files = settings.gateway.plans.clone();
+    let (plans, found) = read_plans(&mut of_files, &mut secrets.borrow_mut(), saved);
+    settings.gateway.plans = of_files;
     let is_valid = found.iter().all(|one| one.severity != Severity::Error);
     diagnostics.extend(found);
     settings.plans = plans;
     if is_valid { Ok((settings, diagnostics)) } else { Err(ConfigurationError { diagnostics }) }
 }
 
-/// Adds the files to `versions`.
-fn read_plans(plans: &PlanFiles, versions: &mut Secrets) -> (Plans, Vec<Diagnostic>) {
-    let mut files = Vec::new();
+/// Adds the files to `versions`. What `saved` has stands for a file that cannot be read.
+fn read_plans(
+    plans: &mut PlanFiles,
+    versions: &mut Secrets,
+    saved: impl Fn(&Path) -> Option<Vec<u8>>,
+) -> (Plans, Vec<Diagnostic>) {
+    let (mut files, mut restored) = (Vec::new(), Vec::new());
     for file in &plans.files {
         let version = walk::version(file);
         versions.push((file.clone(), version));
-        if plans.required || version.is_some() {
-            files.push((file.clone(), read_bounded(file)));
+        let mut read = read_bounded(file);
+        if let Err(problem) = &read
+            && let Some(text) = saved(file)
+        {
+            restored.push(Diagnostic {
+                severity: Severity::Warning,
+                file: file.clone(),
+                place: None,
+                message: format!("{problem}; its plans are those of the snapshot on disk"),
+                help: Some("restore it; to do without it, write `plans = []` in [gateway]".into()),
+            });
+            read = Ok(text);
+        } else if !plans.required && version.is_none() {
+            continue;
         }
+        files.push((file.clone(), read));
     }
-    declarative::read_plans(&files)
+    let ReadPlans { plans: found, owners, mut diagnostics } = declarative::read_plans(&files);
+    let is_restored = |file: &Path| restored.iter().any(|one| one.file == file);
+    let texts = files.into_iter().filter_map(|(file, read)| {
+        Some(PlanText { is_restored: is_restored(&file), text: read.ok()?, file })
+    });
+    (plans.texts, plans.owners) = (texts.collect(), owners);
+    diagnostics.extend(restored);
+    (found, diagnostics)
 }
 
 /// Reads a file with certificates, of up to `PEM_BYTES_MAX`. The error is for a message.
@@ -141,10 +201,7 @@ pub fn defaults(settings: &Settings) -> Defaults {
         logins: settings.logins.iter().map(|login| login.name.clone()).collect(),
         users_configured: settings.has_users(),
         strict_paths: settings.gateway.strict_paths,
-        // Those of conditions have a line break in their name.
-        plans: (settings.plans.iter().map(|plan| plan.name.clone()))
-            .filter(|name| !name.contains('\n'))
-            .collect(),
+        plans: settings.plans.names().cloned().collect(),
     }
 }
 

@@ -1,11 +1,11 @@
-//! The applications of a control plane: what is next, and the file that keeps them, so that a gateway that restarts
-//! knows them while the control plane is down.
+//! The applications and plans of a control plane: what is next, and the file that keeps them, so that a gateway that
+//! restarts knows them while the control plane is down.
 //!
-//! The file is appended to: a line of JSON for each change, and `= REVISION` after each response. What follows the last
-//! number is asked for again. If a line is incomplete or damaged, or most of them are outdated, all applications are
-//! asked for again, and a new file replaces it.
+//! The file is appended to: a line of JSON for each change, that of a plan after `plan`, and `= REVISION` after each
+//! response. What follows the last number is asked for again. If a line is incomplete or damaged, or most of them are
+//! outdated, everything is asked for again, and a new file replaces it.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -13,12 +13,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use base::{Now, limits};
-use formats::declarative::{ApplicationPage, PublishedApplication};
-use model::Feed;
+use formats::declarative::{ApplicationPage, PublishedApplication, PublishedPlan};
+use model::{Diagnostic, Feed, Plans};
 
 use crate::feed::Next;
 
-/// Lines beyond twice the applications from which the file is outdated.
+/// What the line of a plan begins with.
+const PLAN: &[u8] = b"plan ";
+/// Lines beyond twice those that are needed from which the file is outdated.
 const SPARE_LINES: usize = 4_096;
 
 /// The response to one request, for what comes after the number `after`.
@@ -36,6 +38,8 @@ pub(crate) struct ControlPlane {
     pub(crate) log: Log,
     /// While all applications are transferred.
     pub(crate) full: Option<Full>,
+    /// By their names in lower case.
+    pub(crate) plans: BTreeMap<String, KnownPlan>,
     /// Whether something came that is not published yet.
     pub(crate) changed: bool,
     /// When a failed write may cause the next transfer of all applications, in microseconds.
@@ -53,6 +57,17 @@ pub(crate) struct Full {
     pub(crate) start: u64,
     /// Those that came so far.
     pub(crate) files: HashSet<Arc<Path>>,
+    /// The names of plans that did.
+    pub(crate) plans: HashSet<String>,
+}
+
+/// A plan of a control plane.
+#[derive(Debug, Default)]
+pub(crate) struct KnownPlan {
+    /// The last version that is valid.
+    pub(crate) valid: Option<Plans>,
+    /// What is wrong with the newest one.
+    pub(crate) problems: Vec<Diagnostic>,
 }
 
 impl ControlPlane {
@@ -63,6 +78,7 @@ impl ControlPlane {
             next: Next::new(from, 0, now),
             log,
             full: None,
+            plans: BTreeMap::new(),
             changed: false,
             repair_us: 0,
             number_us: 0,
@@ -75,16 +91,16 @@ impl ControlPlane {
         self.full.is_some() || self.log.check().is_err()
     }
 
-    /// Asks for all applications, of which those that are known stay in use.
+    /// Asks for everything. What is known stays in use.
     pub(crate) fn restart(&mut self, now: Now) {
         self.full = None;
         self.next.restart(now);
     }
 
-    /// Whether a response is worth a write: it has applications, or is part of all of them; or its number is newer than
+    /// Whether a response is worth a write: it has changes, or is part of everything; or its number is newer than
     /// that in the file, at most once in [`limits::FEED_REPAIR_S`].
     pub(crate) fn is_worth_a_write(&mut self, page: &ApplicationPage, now: Now) -> bool {
-        if page.reset || self.full.is_some() || !page.applications.is_empty() {
+        if page.reset || self.full.is_some() || page.len() > 0 {
             return true;
         }
         let is_due = self.log.revision != page.revision && self.number_us <= now.mono_us;
@@ -105,10 +121,12 @@ impl ControlPlane {
 
     /// What stands for the file of the application `name`. Different names have different ones.
     pub(crate) fn file(&self, name: &str) -> Arc<Path> {
-        let name = name.replace('%', "%25").replace('/', "%2F");
-        // A segment of dots would not be one of its own.
-        let dot = name.strip_prefix('.').map(|rest| format!("%2E{rest}"));
-        Arc::from(self.place.join(dot.unwrap_or(name)))
+        Arc::from(self.place.join(segment(name)))
+    }
+
+    /// What stands for the file of the plan `name`.
+    pub(crate) fn plan_file(&self, name: &str) -> PathBuf {
+        self.place.join("plans").join(segment(name))
     }
 
     /// Whether `file` stands for one of its applications.
@@ -120,6 +138,14 @@ impl ControlPlane {
     pub(crate) fn is_first(&self) -> bool {
         self.next.is_first() || self.full.is_some() && !self.next.has_failed()
     }
+}
+
+/// A segment of a path, a different one for each name.
+fn segment(name: &str) -> String {
+    let name = name.replace('%', "%25").replace('/', "%2F");
+    // A segment of dots would not be one of its own.
+    let dot = name.strip_prefix('.').map(|rest| format!("%2E{rest}"));
+    dot.unwrap_or(name)
 }
 
 /// The file of one control plane.
@@ -157,7 +183,7 @@ impl Log {
     ///
     /// # Errors
     /// It exists and cannot be read.
-    pub(crate) fn read(&mut self, mut each: impl FnMut(PublishedApplication)) -> io::Result<u64> {
+    pub(crate) fn read(&mut self, mut each: impl FnMut(Entry)) -> io::Result<u64> {
         let opened = match File::open(&self.file) {
             Ok(opened) => opened,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(0),
@@ -175,7 +201,7 @@ impl Log {
             lines = lines.saturating_add(1);
             match parse(&line) {
                 Some(Line::Revision(number)) => revision = number,
-                Some(Line::Application(application)) => each(application),
+                Some(Line::Entry(entry)) => each(entry),
                 None => {
                     // What follows could be part of the same line.
                     self.lines = None;
@@ -197,7 +223,7 @@ impl Log {
         self.check()?;
         let lines = self.lines.take().unwrap_or(0);
         self.append(page)?;
-        let lines = lines.saturating_add(page.applications.len()).saturating_add(1);
+        let lines = lines.saturating_add(page.len()).saturating_add(1);
         if self.anew && !page.more {
             fs::rename(self.new_file(), &self.file)?;
             File::open(self.folder())?.sync_all()?;
@@ -227,6 +253,11 @@ impl Log {
 
     fn append(&self, page: &ApplicationPage) -> io::Result<()> {
         let mut text = Vec::new();
+        for plan in &page.plans {
+            text.extend_from_slice(PLAN);
+            serde_json::to_writer(&mut text, plan)?;
+            text.push(b'\n');
+        }
         for application in &page.applications {
             serde_json::to_writer(&mut text, application)?;
             text.push(b'\n');
@@ -240,18 +271,28 @@ impl Log {
     }
 }
 
-enum Line {
+/// A change.
+pub(crate) enum Entry {
     Application(PublishedApplication),
+    Plan(PublishedPlan),
+}
+
+enum Line {
+    Entry(Entry),
     Revision(u64),
 }
 
 /// `None`: the line is damaged, or not complete.
 fn parse(line: &[u8]) -> Option<Line> {
     let line = line.strip_suffix(b"\n")?;
-    match line.strip_prefix(b"= ") {
-        Some(number) => Some(Line::Revision(std::str::from_utf8(number).ok()?.parse().ok()?)),
-        None => serde_json::from_slice(line).ok().map(Line::Application),
+    if let Some(number) = line.strip_prefix(b"= ") {
+        return Some(Line::Revision(std::str::from_utf8(number).ok()?.parse().ok()?));
     }
+    let entry = match line.strip_prefix(PLAN) {
+        Some(plan) => Entry::Plan(serde_json::from_slice(plan).ok()?),
+        None => Entry::Application(serde_json::from_slice(line).ok()?),
+    };
+    Some(Line::Entry(entry))
 }
 
 #[cfg(test)]
@@ -267,8 +308,12 @@ mod tests {
             Some(removed) => PublishedApplication { name: removed.to_owned(), application: None },
             None => PublishedApplication { name: name.to_owned(), application: Some(json!({})) },
         };
-        let applications = names.split_whitespace().map(application).collect();
-        ApplicationPage { revision, start: 1, reset: false, more, applications }
+        let (plans, applications): (Vec<_>, Vec<_>) =
+            names.split_whitespace().partition(|name| name.starts_with('/'));
+        let plan = |name: &str| PublishedPlan { name: name.to_owned(), plan: Some(json!({})) };
+        let applications = applications.into_iter().map(application).collect();
+        let plans = plans.into_iter().map(plan).collect();
+        ApplicationPage { revision, start: 1, reset: false, more, applications, plans }
     }
 
     fn log(folder: &Path) -> Log {
@@ -280,7 +325,7 @@ mod tests {
     fn check(change: impl Fn(&mut Vec<u8>), expect: (u64, &str)) {
         let folder = tempfile::tempdir().unwrap();
         let mut log = log(folder.path());
-        log.add(&page(3, "a b", false)).unwrap();
+        log.add(&page(3, "/p a b", false)).unwrap();
         log.add(&page(7, "c -a", false)).unwrap();
         let mut bytes = fs::read(log.file()).unwrap();
         change(&mut bytes);
@@ -290,24 +335,27 @@ mod tests {
 
     fn read(log: &mut Log) -> (u64, String) {
         let mut names = Vec::new();
-        let revision = log.read(|one| {
-            let removed = if one.application.is_none() { "-" } else { "" };
-            names.push(format!("{removed}{}", one.name));
+        let revision = log.read(|entry| match entry {
+            Entry::Application(one) => {
+                let removed = if one.application.is_none() { "-" } else { "" };
+                names.push(format!("{removed}{}", one.name));
+            }
+            Entry::Plan(one) => names.push(one.name),
         });
         (revision.unwrap(), names.join(" "))
     }
 
     #[test]
     fn what_was_kept_is_read_again() {
-        check(|_| {}, (7, "a b c -a"));
+        check(|_| {}, (7, "/p a b c -a"));
         check(Vec::clear, (0, ""));
     }
 
     #[test]
     fn what_is_cut_off_or_damaged_is_asked_for_again() {
-        check(|bytes| bytes.truncate(bytes.len() - 1), (0, "a b c -a"));
-        check(|bytes| bytes.truncate(bytes.len() - 4), (3, "a b c -a"));
-        check(|bytes| bytes.truncate(bytes.len() - 10), (0, "a b c"));
+        check(|bytes| bytes.truncate(bytes.len() - 1), (0, "/p a b c -a"));
+        check(|bytes| bytes.truncate(bytes.len() - 4), (3, "/p a b c -a"));
+        check(|bytes| bytes.truncate(bytes.len() - 10), (0, "/p a b c"));
         check(|bytes| bytes[3] = 0, (0, ""));
     }
 

@@ -94,6 +94,11 @@ pub struct Follower {
     issuers: Issuers,
     followed: Vec<(Followed, Kept)>,
     control_plane: Option<ControlPlane>,
+    /// Those of files, without those of the control plane.
+    file_plans: Plans,
+    /// Whether there are plans that applications of the control plane may have been rejected without; and files.
+    has_new_plans: bool,
+    reread_files: bool,
     /// Of the last snapshot.
     artefacts: Arc<ArtefactSet>,
     /// Of the last snapshot.
@@ -210,6 +215,7 @@ impl Follower {
         let (sender, receiver) = mpsc::channel();
         let mut follower = Self {
             wanted: settings.clone(),
+            file_plans: settings.plans.clone(),
             settings,
             configuration,
             https,
@@ -225,6 +231,8 @@ impl Follower {
             issuers: Issuers::default(),
             followed: Vec::new(),
             control_plane: None,
+            has_new_plans: false,
+            reread_files: false,
             artefacts: Arc::default(),
             plans: Arc::default(),
             shared: Shared::default(),
@@ -260,6 +268,7 @@ impl Follower {
         follower.configure_control_plane();
         follower.ask_control_plane();
         follower.wait_for_keys();
+        follower.reread_files_with_new_plans();
         if follower.settings.vault.is_some() {
             follower.reread_settings(&mut Work::default(), &mut (Box::new(|_| {}) as Publish));
         }
@@ -391,6 +400,9 @@ impl Follower {
         self.remove_missing(due, work);
         if self.poll_us <= now_us {
             work.walk = work.walk.max(Some(Walk::Poll));
+        }
+        if std::mem::take(&mut self.reread_files) {
+            work.walk = Some(Walk::Reload);
         }
     }
 

@@ -1,7 +1,8 @@
 //! Revoked tokens on disk, so that a restarted gateway rejects them while their issuer is down.
 //!
-//! The file is appended to: `HASH UNTIL` for each token, and `= REVISION` after each response. What a crash cut off is
-//! asked for again, since the last number that was written completely counts.
+//! The file is appended to: `HASH UNTIL` for each token, `HASH UNTIL ISSUED` for the tokens of a client that were issued
+//! up to then, and `= REVISION` after each response. What a crash cut off is asked for again, since the last number that
+//! was written completely counts.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, ErrorKind, Write};
@@ -10,13 +11,13 @@ use std::path::{Path, PathBuf};
 
 use base::limits;
 use jose::RevocationPage;
-use model::Revoked;
+use model::{Extent, Revoked};
 
-use crate::revocations::until_s;
+use crate::revocations::extent;
 use crate::write::write_private;
 
-/// Longest line, in bytes: a hash, a space, a number, a newline.
-const LINE_BYTES_MAX: usize = 43 + 1 + 20 + 1;
+/// Longest line, in bytes: a hash, two numbers after a space each, a newline.
+const LINE_BYTES_MAX: usize = 43 + 2 * (1 + 20) + 1;
 /// The file is written again when it has so many lines more than twice the tokens that are left.
 const SPARE_LINES: usize = 4_096;
 
@@ -58,8 +59,8 @@ impl Kept {
             self.lines = self.lines.saturating_add(1);
             match parse(&line) {
                 Some(Line::Revision(number)) => revision = number,
-                Some(Line::Token(hash, until_s)) => {
-                    revoked.add(hash, until_s);
+                Some(Line::Revoked(hash, extent)) => {
+                    revoked.add(hash, extent);
                 }
                 None => damaged = true,
             }
@@ -88,8 +89,8 @@ impl Kept {
 
     fn append(&mut self, page: &RevocationPage) -> io::Result<()> {
         let mut text = String::new();
-        for (hash, exp_s) in &page.revoked {
-            push(&mut text, hash, until_s(*exp_s));
+        for revocation in &page.revoked {
+            push(&mut text, &revocation.hash, extent(revocation));
         }
         text.push_str(&format!("= {}\n", page.revision));
         if let Some(folder) = self.file.parent() {
@@ -105,7 +106,7 @@ impl Kept {
 
     fn write(&mut self, revision: u64, revoked: &Revoked) -> io::Result<()> {
         let mut text = String::new();
-        revoked.iter().for_each(|(hash, until_s)| push(&mut text, hash, until_s));
+        revoked.iter().for_each(|(hash, extent)| push(&mut text, hash, extent));
         text.push_str(&format!("= {revision}\n"));
         write_private(&self.file, text.as_bytes())?;
         self.lines = revoked.len().saturating_add(1);
@@ -122,25 +123,32 @@ impl Kept {
     }
 }
 
-fn push(text: &mut String, hash: &[u8; 32], until_s: u64) {
-    text.push_str(&jose::token_hash_text(hash));
-    text.push_str(&format!(" {until_s}\n"));
+fn push(text: &mut String, hash: &[u8; 32], extent: Extent) {
+    text.push_str(&format!("{} {}", jose::token_hash_text(hash), extent.until_s));
+    if extent.issued_s != u64::MAX {
+        text.push_str(&format!(" {}", extent.issued_s));
+    }
+    text.push('\n');
 }
 
 enum Line {
-    Token([u8; 32], u64),
+    Revoked([u8; 32], Extent),
     Revision(u64),
 }
 
 /// `None`: the line is damaged, or not complete.
 fn parse(line: &[u8]) -> Option<Line> {
     let line = std::str::from_utf8(line).ok()?.strip_suffix('\n')?;
-    let (first, number) = line.split_once(' ')?;
-    let number = number.parse().ok()?;
+    let (first, numbers) = line.split_once(' ')?;
     if first == "=" {
-        return Some(Line::Revision(number));
+        return Some(Line::Revision(numbers.parse().ok()?));
     }
-    Some(Line::Token(jose::token_hash(first)?, number))
+    let (until_s, issued_s) = match numbers.split_once(' ') {
+        Some((until_s, issued_s)) => (until_s, issued_s.parse().ok()?),
+        None => (numbers, u64::MAX),
+    };
+    let extent = Extent { issued_s, until_s: until_s.parse().ok()? };
+    Some(Line::Revoked(jose::token_hash(first)?, extent))
 }
 
 #[cfg(test)]
@@ -148,6 +156,8 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that cannot make its files has failed")]
 
     use std::os::unix::fs::PermissionsExt;
+
+    use jose::Revocation;
 
     use super::*;
 
@@ -159,8 +169,8 @@ mod tests {
         assert_eq!((revision, all.len()), (0, 0));
         for (revision, bytes) in [(3, &[1_u8, 2][..]), (7, &[3])] {
             let page = page(revision, bytes);
-            for (hash, exp_s) in &page.revoked {
-                all.add(*hash, until_s(*exp_s));
+            for revocation in &page.revoked {
+                all.add(revocation.hash, extent(revocation));
             }
             kept.add(&page, &all).unwrap();
         }
@@ -168,6 +178,10 @@ mod tests {
         change(&mut bytes);
         fs::write(kept.file(), bytes).unwrap();
         let (mut kept, (revision, revoked)) = open(folder.path());
+        for (hash, found) in revoked.iter() {
+            let of_page = page(0, &hash[..1]).revoked[0];
+            assert_eq!(found, extent(&of_page));
+        }
         let hashes: Vec<u8> = revoked.iter().map(|(hash, _)| hash[0]).collect();
         assert_eq!((revision, hashes.as_slice()), expect);
         // The next page makes it whole again.
@@ -185,9 +199,13 @@ mod tests {
         (kept, read)
     }
 
+    /// Of odd numbers tokens are revoked, of even ones clients.
     fn page(revision: u64, bytes: &[u8]) -> RevocationPage {
-        let revoked = bytes.iter().map(|byte| ([*byte; 32], 1_000)).collect();
-        RevocationPage { revision, revoked }
+        let revocation = |byte: &u8| {
+            let issued_s = byte.is_multiple_of(2).then_some(500);
+            Revocation { hash: [*byte; 32], exp_s: 1_000, issued_s }
+        };
+        RevocationPage { revision, revoked: bytes.iter().map(revocation).collect() }
     }
 
     #[test]
@@ -223,11 +241,11 @@ mod tests {
         let mut kept = Kept::of(folder.path(), "a");
         let mut all = Revoked::default();
         fs::create_dir(kept.file()).unwrap();
-        all.add([1; 32], 9);
+        all.add([1; 32], extent(&page(0, &[1]).revoked[0]));
         kept.add(&page(5, &[1]), &all).unwrap_err();
         assert!(kept.lacks_some());
         fs::remove_dir(kept.file()).unwrap();
-        all.add([2; 32], 9);
+        all.add([2; 32], extent(&page(0, &[2]).revoked[0]));
         kept.add(&page(6, &[2]), &all).unwrap();
         assert!(!kept.lacks_some());
         let (revision, revoked) = Kept::of(folder.path(), "a").read().unwrap();

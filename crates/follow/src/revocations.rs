@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use base::{Now, limits};
-use jose::RevocationPage;
-use model::{Feed, IssuerSettings, Revoked};
+use jose::{Revocation, RevocationPage};
+use model::{Extent, Feed, IssuerSettings, Revoked};
 
 use crate::feed::Next;
 
@@ -84,8 +84,8 @@ impl Followed {
         }
         if let Ok(Some(page)) = &page {
             self.next.revision = page.revision;
-            for (hash, exp_s) in &page.revoked {
-                changed.revoked |= revoked.add(*hash, until_s(*exp_s));
+            for revocation in &page.revoked {
+                changed.revoked |= revoked.add(revocation.hash, extent(revocation));
             }
         }
         if changed.revoked {
@@ -106,9 +106,12 @@ impl Followed {
     }
 }
 
-/// Until when a token that expires at `exp_s` may be accepted.
-pub(crate) fn until_s(exp_s: u64) -> u64 {
-    exp_s.saturating_add(limits::LEEWAY_S_MAX)
+/// Until when a token may be accepted is more than until it expires.
+pub(crate) fn extent(revocation: &Revocation) -> Extent {
+    Extent {
+        issued_s: revocation.issued_s.unwrap_or(u64::MAX),
+        until_s: revocation.exp_s.saturating_add(limits::LEEWAY_S_MAX),
+    }
 }
 
 #[cfg(test)]
@@ -152,7 +155,8 @@ mod tests {
         let changed = followed.conclude(page(5, &[1, 2]), at(1)).unwrap();
         assert!(changed.revoked && changed.page.is_some());
         assert_eq!((followed.next.revision, followed.revoked.len()), (5, 2));
-        assert_eq!(followed.next.due_us(), Some(1_100_000), "the next request begins soon");
+        let soon_us = 1_000_000 + 1_000 * limits::FEED_PAUSE_MS;
+        assert_eq!(followed.next.due_us(), Some(soon_us));
         let before = Arc::clone(&followed.revoked);
         assert_eq!(followed.conclude(page(5, &[]), at(2)), Ok(Changed::default()));
         assert!(Arc::ptr_eq(&before, &followed.revoked), "nothing to publish");

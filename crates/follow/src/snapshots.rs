@@ -43,7 +43,9 @@ pub(crate) struct Job {
     pub(crate) hashing: RandomState,
     /// By issuer.
     pub(crate) keys: Vec<(String, Vec<u8>)>,
-    /// Device and inode of each configured folder, and of the file of plans that needs not exist.
+    /// The texts of the files of plans.
+    pub(crate) plans: Vec<(PathBuf, Vec<u8>)>,
+    /// Device and inode of each configured folder.
     pub(crate) roots: Vec<(PathBuf, (u64, u64))>,
     /// Configured folders that have been unavailable since the start: what the earlier snapshot has of them is kept.
     pub(crate) unavailable: Vec<PathBuf>,
@@ -259,6 +261,9 @@ fn write_new(job: &Job, file: &Path) -> io::Result<(u64, usize)> {
     for (name, text) in &job.keys {
         writer.add(&Record { kind: Kind::Keys, name: name.as_bytes(), text })?;
     }
+    for (file, text) in &job.plans {
+        writer.add(&Record { kind: Kind::Plans, name: &name(file), text })?;
+    }
     for (root, identity) in &job.roots {
         let text = identity_text(*identity);
         writer.add(&Record { kind: Kind::Root, name: &name(root), text: text.as_bytes() })?;
@@ -282,7 +287,7 @@ fn unrestored<'s>(job: &Job, earlier: &Texts<'s>) -> Vec<Record<'s>> {
         // Any of those files may refer to it.
         Kind::Reference => !roots.is_empty(),
         Kind::Keys => job.keyless.iter().any(|keyless| keyless.as_bytes() == name),
-        Kind::Root => false,
+        Kind::Root | Kind::Plans => false,
     };
     let mut records: Vec<Record<'s>> = earlier
         .iter()

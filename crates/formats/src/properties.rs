@@ -119,9 +119,12 @@ fn quotas(data: &[u8]) {
     check(&|| declarative::read_application(Path::new("a.toml"), data, &names));
     if let Ok(document) = serde_json::from_slice(data) {
         check(&|| declarative::read_published(Path::new("a"), "a", &document, &names));
+        let (plan, diagnostics) = declarative::read_published_plan(Path::new("a"), &document);
+        bounded(&diagnostics, plan.is_some());
     }
     for file in ["plans.toml", "policies.yaml"] {
-        let (plans, diagnostics) = declarative::read_plans(&[(file.into(), Ok(data.to_vec()))]);
+        let read = declarative::read_plans(&[(file.into(), Ok(data.to_vec()))]);
+        let (plans, diagnostics) = (read.plans, read.diagnostics);
         let accepted = diagnostics.iter().all(|one| one.severity != Severity::Error);
         bounded(&diagnostics, accepted);
         for plan in plans.iter().filter(|_| accepted) {

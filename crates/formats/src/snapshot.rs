@@ -31,6 +31,8 @@ pub enum Kind {
     Keys,
     /// A configured file or folder, by its path, with its device and inode.
     Root,
+    /// A file of plans, by its path.
+    Plans,
 }
 
 /// A part of a snapshot.
@@ -70,8 +72,8 @@ impl std::fmt::Display for Damage {
 }
 
 impl Kind {
-    const ALL: [(u8, Self); 4] =
-        [(1, Self::File), (2, Self::Reference), (3, Self::Keys), (4, Self::Root)];
+    const ALL: [(u8, Self); 5] =
+        [(1, Self::File), (2, Self::Reference), (3, Self::Keys), (4, Self::Root), (5, Self::Plans)];
 
     fn of(byte: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|(number, _)| *number == byte).map(|(_, kind)| kind)

@@ -79,7 +79,7 @@ pub use jws::{Compact, Header};
 pub use keyset::{KeySet, Skipped};
 pub use password::{PasswordHash, SALT_BYTES};
 pub use pem::certificates;
-pub use revocations::{RevocationPage, revocation_page, token_hash, token_hash_text};
+pub use revocations::{Revocation, RevocationPage, revocation_page, token_hash, token_hash_text};
 pub use sealed::SealingKeys;
 pub use sign::SigningKey;
 pub use sign_in::{ExpectedIdToken, IdTokenProblem, SignInAttempt, check_id_token, fresh_sign_in};

@@ -7,8 +7,18 @@ use crate::json::{self, Value};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RevocationPage {
     pub revision: u64,
-    /// SHA-256 of a `jti`, or of an opaque token; and when the token expires, in seconds since the Unix epoch.
-    pub revoked: Vec<([u8; 32], u64)>,
+    pub revoked: Vec<Revocation>,
+}
+
+/// A revoked token, or all tokens of a client that were issued up to some time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Revocation {
+    /// SHA-256 of a `jti`, of an opaque token, or of the ID of a client.
+    pub hash: [u8; 32],
+    /// When the token has expired, or the last of the client's, in seconds since the Unix epoch.
+    pub exp_s: u64,
+    /// `issued_until`: of a client, in seconds since the Unix epoch. `None`: of a token.
+    pub issued_s: Option<u64>,
 }
 
 /// The response to a request for revocations.
@@ -24,9 +34,14 @@ pub fn revocation_page(response: &[u8]) -> Result<RevocationPage, String> {
     Ok(RevocationPage { revision, revoked: revoked.ok_or("`revoked` has a malformed entry")? })
 }
 
-fn entry(value: &Value<'_>) -> Option<([u8; 32], u64)> {
+fn entry(value: &Value<'_>) -> Option<Revocation> {
     let object = value.as_object()?;
-    Some((token_hash(object.get("hash")?.as_str()?)?, whole(object.get("exp")?)?))
+    let issued_s = match object.get("issued_until") {
+        Some(issued_until) => Some(whole(issued_until)?),
+        None => None,
+    };
+    let hash = token_hash(object.get("hash")?.as_str()?)?;
+    Some(Revocation { hash, exp_s: whole(object.get("exp")?)?, issued_s })
 }
 
 /// The 32 bytes of a SHA-256 in base64url.
@@ -63,9 +78,12 @@ mod tests {
     #[test]
     fn a_page_is_read_completely_or_not_at_all() {
         let page = |json: &str| revocation_page(json.as_bytes());
-        let found = page(&format!(r#"{{"revision":7,"revoked":[{{"hash":"{ONES}","exp":9}}]}}"#));
-        let expect = RevocationPage { revision: 7, revoked: vec![([1; 32], 9)] };
-        assert_eq!(found, Ok(expect));
+        for (more, issued_s) in [("", None), (r#","issued_until":5"#, Some(5))] {
+            let entry = format!(r#"{{"hash":"{ONES}","exp":9{more}}}"#);
+            let revoked = vec![Revocation { hash: [1; 32], exp_s: 9, issued_s }];
+            let expect = RevocationPage { revision: 7, revoked };
+            assert_eq!(page(&format!(r#"{{"revision":7,"revoked":[{entry}]}}"#)), Ok(expect));
+        }
         assert_eq!(token_hash_text(&[1; 32]), ONES);
         assert_eq!(page(r#"{"revision":7,"revoked":[]}"#).map(|page| page.revoked), Ok(vec![]));
         for wrong in [
@@ -80,6 +98,9 @@ mod tests {
             r#"{"revision":7,"revoked":[{"hash":"AQEB","exp":9}]}"#,
             &format!(r#"{{"revision":7,"revoked":[{{"hash":"{ONES}"}}]}}"#),
             &format!(r#"{{"revision":7,"revoked":[{{"hash":"{ONES}","exp":9.5}}]}}"#),
+            &format!(
+                r#"{{"revision":7,"revoked":[{{"hash":"{ONES}","exp":9,"issued_until":"5"}}]}}"#
+            ),
         ] {
             assert!(page(wrong).is_err(), "{wrong}");
         }

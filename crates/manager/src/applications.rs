@@ -1,5 +1,6 @@
 //! `/api/penstock/applications/NAME` for administrators, and `/api/penstock/applications` for the gateways that follow
-//! them: whose credentials may use which APIs, under which plans. docs/quotas.md describes both.
+//! them: whose credentials may use which APIs, under which plans; and the plans of [`crate::plans`]. docs/quotas.md
+//! describes both.
 
 use std::collections::HashSet;
 
@@ -7,14 +8,14 @@ use http::{HeaderMap, StatusCode};
 use percent_encoding::percent_decode_str;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use store::Put;
+use store::{Document, Kind, Put};
 
 use crate::form::Form;
 use crate::manager::{Manager, Sender, is_name};
 use crate::peer::Peer;
 use crate::reply::{Refusal, Reply};
 use crate::token::has;
-use crate::{limits, reply, revocations};
+use crate::{limits, plans, reply, revocations};
 
 /// The scope of the clients that may read all applications.
 const GATEWAY: &str = "penstock_gateway";
@@ -26,7 +27,7 @@ const FORBIDDEN: Refusal = Refusal::Forbidden(
 /// An application without its name, with the keys of a gateway's file of an application.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Document {
+struct Application {
     #[serde(skip_serializing_if = "Option::is_none")]
     owner: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -82,9 +83,9 @@ enum State {
     Inactive,
 }
 
-/// The applications that changed after the number `after`, as soon as there are some, at most `wait_s` seconds later.
-/// If it is not known what changed since then, all of them, with `reset`; a gateway asks for the rest with `full`, and
-/// begins again if `start` is another one than that of the first part.
+/// The applications and plans that changed after the number `after`, as soon as there are some, at most `wait_s` seconds
+/// later. If it is not known what changed since then, all of them, with `reset`; a gateway asks for the rest with `full`,
+/// and begins again if `start` is another one than that of the first part.
 pub(crate) async fn changes(
     manager: &Manager,
     head: &HeaderMap,
@@ -104,37 +105,42 @@ pub(crate) async fn changes(
     let last = revocations::wait(manager, after, if is_rest { 0 } else { wait_s }).await?;
     let start = manager.store.revision_at_start().await?;
     let most = (limits::APPLICATIONS_PAGE_MAX, limits::APPLICATIONS_PAGE_BYTES_MAX);
-    let (found, more) = manager.store.applications(after, most).await?;
-    // Removed applications may have been forgotten meanwhile.
+    let (mut applications, more) = manager.store.documents(Kind::Application, after, most).await?;
+    let (mut plans, more_plans) = manager.store.documents(Kind::Plan, after, most).await?;
+    // Removed ones may have been forgotten meanwhile.
     if !reset && !is_rest && !manager.store.can_resume(after).await? {
         return Err(Refusal::Unavailable);
     }
-    let newest = found.last().map_or(after, |newest| newest.revision);
-    // All up to `last` were visible before they were read.
-    let revision = if more { newest } else { newest.max(last) };
-    let applications: Vec<Value> = found
-        .into_iter()
-        .filter(|one| !reset || one.document.is_some())
-        .map(|one| {
-            let document = one.document.and_then(|text| serde_json::from_str::<Value>(&text).ok());
-            json!({ "name": one.name, "application": document })
-        })
-        .collect();
+    // All up to `last` were visible before they were read; one after it need not be visible in both lists.
+    let end = |list: &[Document], more: bool| list.last().filter(|_| more).map(|one| one.revision);
+    let ends = [end(&applications, more), end(&plans, more_plans)];
+    let revision = ends.into_iter().flatten().fold(last, u64::min);
+    let is_known = |one: &Document| one.revision <= revision && (!reset || one.document.is_some());
+    applications.retain(is_known);
+    plans.retain(is_known);
     let body = json!({
-        "revision": revision, "start": start, "reset": reset, "more": more, "applications": applications,
+        "revision": revision, "start": start, "reset": reset, "more": revision < last,
+        "applications": listed(applications, "application"), "plans": listed(plans, "plan"),
     });
     Ok(reply::json(StatusCode::OK, &body))
 }
 
-/// The application `name`, which is a segment of the path.
+/// Names and documents, those of removed ones null.
+fn listed(documents: Vec<Document>, member: &str) -> Vec<Value> {
+    let parsed = |text: String| serde_json::from_str::<Value>(&text).ok();
+    let entry = |one: Document| json!({ "name": one.name, member: one.document.and_then(parsed) });
+    documents.into_iter().map(entry).collect()
+}
+
+/// The application or plan `name`, which is a segment of the path.
 pub(crate) async fn get(
     manager: &Manager,
     head: &HeaderMap,
-    name: &str,
+    (kind, name): (Kind, &str),
     peer: &Peer,
 ) -> Result<Reply, Refusal> {
     manager.admin(head, peer).await?;
-    let found = manager.store.application(&decoded(name)?).await?.ok_or(Refusal::NotFound)?;
+    let found = manager.store.document(kind, &key(kind, name)?).await?.ok_or(Refusal::NotFound)?;
     let document = serde_json::from_str(&found).map_err(|_| Refusal::Unavailable)?;
     Ok(reply::json(StatusCode::OK, &document))
 }
@@ -148,12 +154,13 @@ pub(crate) async fn put(
 ) -> Result<Reply, Refusal> {
     let user = manager.admin(head, peer).await?;
     let name = decoded(name)?;
-    let document: Document = serde_json::from_slice(body)
+    let document: Application = serde_json::from_slice(body)
         .map_err(|error| Refusal::InvalidDocument(error.to_string()))?;
     let credentials = document.check().map_err(Refusal::InvalidDocument)?;
     let text = serde_json::to_string(&document).map_err(|_| Refusal::Unavailable)?;
-    let is_new = manager.store.application(&name).await?.is_none();
-    if is_new && manager.store.count_applications().await? >= limits::APPLICATIONS_MAX {
+    let is_new = manager.store.document(Kind::Application, &name).await?.is_none();
+    if is_new && manager.store.count_documents(Kind::Application).await? >= limits::APPLICATIONS_MAX
+    {
         tracing::error!(most = limits::APPLICATIONS_MAX, "too many applications in the store");
         return Err(Refusal::Unavailable);
     }
@@ -168,29 +175,41 @@ pub(crate) async fn put(
     Ok(reply::empty(if is_new { StatusCode::CREATED } else { StatusCode::NO_CONTENT }))
 }
 
-/// Removes the application `name`.
+/// Removes the application or plan `name`.
 pub(crate) async fn remove(
     manager: &Manager,
     head: &HeaderMap,
-    name: &str,
+    (kind, name): (Kind, &str),
     peer: &Peer,
 ) -> Result<Reply, Refusal> {
     let user = manager.admin(head, peer).await?;
-    let name = decoded(name)?;
-    if !manager.store.remove_application(&name, manager.now_s()).await? {
+    let name = key(kind, name)?;
+    if kind == Kind::Plan {
+        plans::check_unused(manager, &name).await?;
+    }
+    if !manager.store.remove_document(kind, &name, manager.now_s()).await? {
         return Err(Refusal::NotFound);
     }
-    tracing::info!(application = name, by = user, "application removed");
+    tracing::info!(?kind, name, by = user, "removed");
     Ok(reply::empty(StatusCode::NO_CONTENT))
 }
 
-fn decoded(name: &str) -> Result<String, Refusal> {
+/// The name in the store. Names of plans that differ only in case are the same.
+fn key(kind: Kind, name: &str) -> Result<String, Refusal> {
+    let name = decoded(name)?;
+    Ok(match kind {
+        Kind::Application => name,
+        Kind::Plan => name.to_ascii_lowercase(),
+    })
+}
+
+pub(crate) fn decoded(name: &str) -> Result<String, Refusal> {
     let decoded = percent_decode_str(name).decode_utf8().ok();
     let name = decoded.filter(|name| is_name(name)).ok_or(Refusal::NotFound)?;
     Ok(name.into_owned())
 }
 
-impl Document {
+impl Application {
     /// Checks what gateways would reject, except for the names of plans, which are in their files. Returns the
     /// credentials, which are other texts for client IDs than for API keys.
     fn check(&self) -> Result<Vec<String>, String> {

@@ -111,7 +111,9 @@ async fn jwt(manager: &Manager, token: &str) -> Result<Option<Value>, Refusal> {
     let ours = claims["iss"].as_str() == Some(&manager.issuer) && exp > manager.now_s();
     let client = claims["client_id"].as_str().filter(|_| ours);
     let Some(client) = client else { return Ok(None) };
-    let revoked = manager.store.is_revoked(jti, &secrets::hash(jti)).await?;
+    let hashes = [&*secrets::hash(jti), &*secrets::hash(client)];
+    let issued_s = claims["iat"].as_u64().unwrap_or(0);
+    let revoked = manager.store.is_revoked(jti, hashes, issued_s).await?;
     if revoked || manager.store.client(client).await?.is_none() {
         return Ok(None);
     }

@@ -2,7 +2,7 @@
 //!
 //! Place in the flow: clients of OAuth2, administrators --> **manager** --> `store`, an LDAP directory,
 //! OpenID Connect providers. Gateways meet it only through the
-//! keys that it publishes, the tokens that it signs, and the lists of revoked tokens and of applications. [`routes`] lists the endpoints; each is a function of a parsed request.
+//! keys that it publishes, the tokens that it signs, and the lists of revoked tokens, of applications and of plans. [`routes`] lists the endpoints; each is a function of a parsed request.
 //!
 //! It runs on one thread of its own, with hyper: it is not on the path of a request to an API.
 //!
@@ -32,6 +32,7 @@ mod oidc;
 mod outside;
 mod passwords;
 mod peer;
+mod plans;
 mod provider;
 mod register;
 mod reply;
@@ -64,6 +65,7 @@ use crate::manager::Manager;
 use crate::provider::Provider;
 
 pub use bearer::TrustedIssuer;
+pub use plans::CheckPlan;
 pub use provider::{AskError, AskProvider, ProviderRequest};
 pub use register::put_client;
 pub use store::{Database, StoreError};
@@ -84,6 +86,7 @@ pub struct Options {
     pub directory: Option<(LdapSettings, Option<Arc<ClientTls>>)>,
     pub providers: Vec<UserProvider>,
     pub ask: AskProvider,
+    pub check_plan: CheckPlan,
     /// `None`: there are no API keys.
     pub api_keys: Option<ApiKeySettings>,
     /// Whose `X-Forwarded-For` says who their clients are.
@@ -224,7 +227,8 @@ impl Started {
         let address = listener.local_addr().map_err(not_bound)?;
         let clients = options.client_ca.map(|_| ClientAuth::any());
         let tls = wire::tls::server_config_for(certificates, false, clients.as_ref());
-        let mut manager = Manager::new(store, (keys, &secret), issuer, options.lifetimes);
+        let (lifetimes, check_plan) = (options.lifetimes, options.check_plan);
+        let mut manager = Manager::new(store, (keys, &secret), issuer, lifetimes, check_plan);
         (manager.accepts_certificates, manager.authorities) = (clients.is_some(), authorities);
         manager.trusted =
             options.trusted.into_iter().map(|one| Arc::new(Trusted::new(one))).collect();

@@ -61,14 +61,22 @@ pub const PURGE_S: u64 = 60;
 pub const REVOCATIONS_PAGE_MAX: u32 = 10_000;
 /// Applications in the store. More: 503. Removed ones count for a week.
 pub const APPLICATIONS_MAX: u64 = 100_000;
+/// Plans in the store. More: 503. Removed ones count for a week.
+pub const PLANS_MAX: u64 = 1_000;
+const _: () = assert!(PLANS_MAX <= base::limits::PUBLISHED_PLANS_MAX as u64);
 /// Applications in one response to a gateway that follows them. More: in the next one.
 pub const APPLICATIONS_PAGE_MAX: u32 = 1_000;
 /// Bytes of applications in one such response, if there is more than one. More: in the next one.
 pub const APPLICATIONS_PAGE_BYTES_MAX: usize = 1024 * 1024;
 /// Longest wait for the next change, in seconds. Longer: a response without one.
 pub const REVOCATIONS_WAIT_S_MAX: u64 = 20;
+/// Requests of gateways that wait for changes. More: 503. Half of the connections is left for those who want
+/// tokens.
+pub const READERS_MAX: usize = 512;
+const _: () = assert!(2 * READERS_MAX <= CONNECTIONS_MAX);
 /// Interval at which the store is asked whether there are changes, in milliseconds, while a gateway waits for them:
-/// another instance, or a command, may have made them.
+/// another instance, or a command, may have made them. Changes of
+/// this instance are noticed at once.
 pub const REVISION_POLL_MS: u64 = 250;
 /// Longest client name and user name, in bytes. Longer: 400.
 pub const NAME_BYTES_MAX: usize = 190;

@@ -21,6 +21,7 @@ use crate::keys::Keys;
 use crate::ldap::Directory;
 use crate::passwords::{Busy, Passwords};
 use crate::peer::Peer;
+use crate::plans::CheckPlan;
 use crate::provider::Provider;
 use crate::reply::Refusal;
 use crate::{limits, secrets};
@@ -55,6 +56,7 @@ pub(crate) struct Manager {
     pub(crate) api_keys: Option<ApiKeySettings>,
     /// Whose `X-Forwarded-For` says who their clients are.
     pub(crate) trusted_proxies: Vec<Block>,
+    pub(crate) check_plan: CheckPlan,
     pub(crate) clock: SystemClock,
     passwords: Passwords,
     pub(crate) attempts: Attempts,
@@ -72,6 +74,7 @@ impl Manager {
         (keys, secret): (Keys, &[u8]),
         issuer: String,
         lifetimes: TokenLifetimes,
+        check_plan: CheckPlan,
     ) -> Self {
         Self {
             store,
@@ -85,6 +88,7 @@ impl Manager {
             providers: Vec::new(),
             api_keys: None,
             trusted_proxies: Vec::new(),
+            check_plan,
             clock: SystemClock::new(),
             passwords: Passwords::new(),
             attempts: Attempts::new(secret),

@@ -13,7 +13,7 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::server::ParsedCertificate;
 use serde::Deserialize;
 use serde_json::json;
-use store::{Client, Database, Store, TokenType};
+use store::{Client, Database, Store, TokenType, TokensOfClient};
 use wire::tls::DistinguishedName;
 
 use crate::manager::{Manager, is_name};
@@ -221,7 +221,17 @@ pub(crate) async fn remove(
     if client.is_none_or(|client| client.owner != user) {
         return Err(Refusal::NotFound);
     }
-    manager.store.remove_client(id).await?;
+    let now_s = manager.now_s();
+    let tokens = TokensOfClient {
+        hash: secrets::hash(id),
+        // A request in progress may still get one.
+        issued_s: now_s.saturating_add(limits::REQUEST_MS_MAX.div_ceil(1_000)),
+        expires_s: now_s.saturating_add(base::limits::ACCESS_TOKEN_S_MAX),
+    };
+    if !manager.store.remove_client(id, &tokens).await? {
+        return Err(Refusal::NotFound);
+    }
+    tracing::info!(client = id, owner = user, "client removed");
     Ok(reply::empty(StatusCode::NO_CONTENT))
 }
 

@@ -5,17 +5,19 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Method, Request, Uri};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
+use store::Kind;
 
 use crate::form::Form;
 use crate::manager::Manager;
 use crate::peer::Peer;
 use crate::reply::{Refusal, Reply};
 use crate::{
-    api_keys, applications, authorize, device, federation, inspect, limits, metadata, oidc,
+    api_keys, applications, authorize, device, federation, inspect, limits, metadata, oidc, plans,
     register, revocations, token,
 };
 
 const APPLICATIONS: &str = "/api/penstock/applications";
+const PLANS: &str = "/api/penstock/plans";
 const DCR: &str = "/api/identity/oauth2/dcr/v1.1/register";
 
 pub(crate) async fn answer(
@@ -110,14 +112,25 @@ pub(crate) async fn answer(
                 }
                 return register::remove(manager, head, id, peer).await;
             }
-            let name = below(path, APPLICATIONS).ok_or(Refusal::NotFound)?;
+            let (kind, name) = match (below(path, APPLICATIONS), below(path, PLANS)) {
+                (Some(name), _) => (Kind::Application, name),
+                (None, Some(name)) => (Kind::Plan, name),
+                (None, None) => return Err(Refusal::NotFound),
+            };
             match parts.method {
-                Method::GET | Method::HEAD => applications::get(manager, head, name, peer).await,
+                Method::GET | Method::HEAD => {
+                    applications::get(manager, head, (kind, name), peer).await
+                }
                 Method::PUT => {
                     let body = json(head, body).await?;
-                    applications::put(manager, head, (name, &body), peer).await
+                    match kind {
+                        Kind::Application => {
+                            applications::put(manager, head, (name, &body), peer).await
+                        }
+                        Kind::Plan => plans::put(manager, head, (name, &body), peer).await,
+                    }
                 }
-                Method::DELETE => applications::remove(manager, head, name, peer).await,
+                Method::DELETE => applications::remove(manager, head, (kind, name), peer).await,
                 _ => Err(Refusal::MethodNotAllowed { allow: "GET, HEAD, PUT, DELETE" }),
             }
         }

@@ -32,7 +32,11 @@ pub(crate) async fn serve(
 ) {
     let slots = Arc::new(Semaphore::new(limits::CONNECTIONS_MAX));
     let peers = Arc::new(Peers::default());
-    let revisions = tokio::spawn(revocations::watch(Arc::clone(&manager)));
+    let watched = Arc::clone(&manager);
+    let revisions = tokio::spawn(async move {
+        let poll = Duration::from_millis(limits::REVISION_POLL_MS);
+        revocations::watch(&watched.store, &watched.revision, poll).await;
+    });
     let mut purge = tokio::time::interval(Duration::from_secs(limits::PURGE_S));
     loop {
         let accepted = tokio::select! {

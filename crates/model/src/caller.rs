@@ -32,6 +32,8 @@ pub struct Caller {
     pub expires_s: Option<u64>,
     /// `nbf`, seconds since the Unix epoch.
     pub not_before_s: Option<u64>,
+    /// `iat`, seconds since the Unix epoch; 0 if it is absent.
+    pub issued_s: u64,
     /// Claims that conditions of plans look at.
     pub claims: Option<Box<KeptClaims>>,
     /// `cnf`: what the client has to prove besides.

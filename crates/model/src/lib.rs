@@ -45,12 +45,12 @@ pub use plan::{
     Subject,
 };
 pub use policy::{Policies, Policy, PolicyFlow};
-pub use revoked::Revoked;
+pub use revoked::{Extent, Revoked};
 pub use settings::{
     AccessLog, AdminSettings, ApiKeySettings, ArtefactRules, BackendJwt, CertificateFiles,
     ClientCertificates, ControlSettings, EndpointTls, FaultStatus, Feed, FeedRequest,
     GatewaySettings, Http2Listeners, IntegrationSettings, Introspection, IssuerSettings, KeySource,
-    LdapSettings, LogFormat, LogSettings, Login, PlanFiles, QuotaSettings, Settings,
+    LdapSettings, LogFormat, LogSettings, Login, PlanFiles, PlanText, QuotaSettings, Settings,
     SniCertificate, StoreSettings, TlsSettings, TokenLifetimes, TrustedIssuer, UpstreamTls, User,
     UserMapping, UserProvider, VaultField, VaultLogin, VaultRequest, VaultSettings, WhenDown,
 };

@@ -138,6 +138,16 @@ impl Plans {
         self.by_name.insert(plan.name.to_ascii_lowercase(), Arc::new(plan))
     }
 
+    /// Adds the plans of `other`, with their conditions and keys, in place of those of the same names.
+    pub fn extend(&mut self, other: &Self) {
+        for name in other.by_name.keys() {
+            self.conditions.remove(name);
+        }
+        self.by_name.extend(other.by_name.clone());
+        self.conditions.extend(other.conditions.clone());
+        self.keys.extend(other.keys.clone());
+    }
+
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Arc<Plan>> {
         self.by_name.get(&name.to_ascii_lowercase())
@@ -145,5 +155,10 @@ impl Plans {
 
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Plan>> {
         self.by_name.values()
+    }
+
+    /// The names that others use. Those of conditions have a line break.
+    pub fn names(&self) -> impl Iterator<Item = &String> {
+        self.iter().map(|plan| &plan.name).filter(|name| !name.contains('\n'))
     }
 }

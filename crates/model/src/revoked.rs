@@ -1,4 +1,4 @@
-//! Tokens that were revoked before they expired.
+//! Tokens that were revoked before they expired, one by one or with their client.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,11 +6,20 @@ use std::sync::Arc;
 /// So many parts that a change copies little.
 const SHARDS: usize = 256;
 
-/// The revoked access tokens of an issuer, by SHA-256: of the `jti` of a JWT, or of an opaque token.
+/// What of a token, or of a client's tokens, is revoked. Times are in seconds since the Unix epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// What was issued up to then is revoked; of a token, [`u64::MAX`].
+    pub issued_s: u64,
+    /// By then it has expired.
+    pub until_s: u64,
+}
+
+/// The revoked access tokens of an issuer, by SHA-256: of the `jti` of a JWT, of an opaque token, or of the ID of a client.
 #[derive(Clone, Default)]
 pub struct Revoked {
-    /// By the first byte of the hash; each has the time at which the token has expired, in seconds since the Unix epoch.
-    shards: Vec<Arc<BTreeMap<[u8; 32], u64>>>,
+    /// By the first byte of the hash.
+    shards: Vec<Arc<BTreeMap<[u8; 32], Extent>>>,
     len: usize,
 }
 
@@ -22,9 +31,14 @@ impl std::fmt::Debug for Revoked {
 }
 
 impl Revoked {
+    /// Whether the token of this hash, or those of the client of this hash, are revoked if they were issued at `issued_s`.
     #[must_use]
-    pub fn has(&self, hash: &[u8; 32]) -> bool {
-        self.shards.get(usize::from(hash[0])).is_some_and(|shard| shard.contains_key(hash))
+    pub fn has(&self, hash: &[u8; 32], issued_s: u64) -> bool {
+        self.find(hash).is_some_and(|extent| issued_s <= extent.issued_s)
+    }
+
+    fn find(&self, hash: &[u8; 32]) -> Option<&Extent> {
+        self.shards.get(usize::from(hash[0]))?.get(hash)
     }
 
     #[must_use]
@@ -37,20 +51,20 @@ impl Revoked {
         self.len == 0
     }
 
-    /// Hashes, and when the tokens have expired.
-    pub fn iter(&self) -> impl Iterator<Item = (&[u8; 32], u64)> {
-        self.shards.iter().flat_map(|shard| shard.iter()).map(|(hash, until_s)| (hash, *until_s))
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8; 32], Extent)> {
+        self.shards.iter().flat_map(|shard| shard.iter()).map(|(hash, extent)| (hash, *extent))
     }
 
-    /// Adds a token. False: it is there already.
-    pub fn add(&mut self, hash: [u8; 32], until_s: u64) -> bool {
-        self.shards.resize_with(SHARDS, Arc::default);
-        let Some(shard) = self.shards.get_mut(usize::from(hash[0])) else { return false };
-        if shard.contains_key(&hash) {
+    /// Adds a token, or a client. False: what was issued up to then is revoked already.
+    pub fn add(&mut self, hash: [u8; 32], extent: Extent) -> bool {
+        if self.has(&hash, extent.issued_s) {
             return false;
         }
-        Arc::make_mut(shard).insert(hash, until_s);
-        self.len = self.len.saturating_add(1);
+        self.shards.resize_with(SHARDS, Arc::default);
+        let Some(shard) = self.shards.get_mut(usize::from(hash[0])) else { return false };
+        if Arc::make_mut(shard).insert(hash, extent).is_none() {
+            self.len = self.len.saturating_add(1);
+        }
         true
     }
 
@@ -58,10 +72,10 @@ impl Revoked {
     pub fn sweep(&mut self, now_s: u64) -> bool {
         let before = self.len;
         for shard in &mut self.shards {
-            if shard.values().any(|until_s| *until_s <= now_s) {
+            if shard.values().any(|extent| extent.until_s <= now_s) {
                 let before = shard.len();
                 let left = Arc::make_mut(shard);
-                left.retain(|_, until_s| *until_s > now_s);
+                left.retain(|_, extent| extent.until_s > now_s);
                 self.len = self.len.saturating_sub(before.saturating_sub(left.len()));
             }
         }
@@ -73,16 +87,35 @@ impl Revoked {
 mod tests {
     use super::*;
 
+    fn token(until_s: u64) -> Extent {
+        Extent { issued_s: u64::MAX, until_s }
+    }
+
     #[test]
     fn a_copy_keeps_what_the_original_loses() {
         let hash = |number: u8| [number; 32];
         let mut revoked = Revoked::default();
-        assert!(!revoked.has(&hash(1)) && revoked.is_empty());
-        assert!(revoked.add(hash(1), 10) && revoked.add(hash(2), 20) && !revoked.add(hash(2), 30));
+        assert!(!revoked.has(&hash(1), 0) && revoked.is_empty());
+        assert!(revoked.add(hash(1), token(10)) && revoked.add(hash(2), token(20)));
+        assert!(!revoked.add(hash(2), token(30)));
         let copy = revoked.clone();
         assert!(!revoked.sweep(9) && revoked.sweep(10));
-        assert_eq!((revoked.has(&hash(1)), revoked.has(&hash(2)), revoked.len()), (false, true, 1));
-        assert_eq!((copy.has(&hash(1)), copy.has(&hash(2)), copy.len()), (true, true, 2));
-        assert_eq!(revoked.iter().collect::<Vec<_>>(), [(&hash(2), 20)]);
+        let found = |revoked: &Revoked| [1, 2].map(|number| revoked.has(&hash(number), 5));
+        assert_eq!((found(&revoked), revoked.len()), ([false, true], 1));
+        assert_eq!((found(&copy), copy.len()), ([true, true], 2));
+        assert_eq!(revoked.iter().collect::<Vec<_>>(), [(&hash(2), token(20))]);
+    }
+
+    #[test]
+    fn a_client_that_came_back_is_revoked_again_only_by_a_later_removal() {
+        let (mut revoked, client) = (Revoked::default(), [1; 32]);
+        let issued_up_to = |issued_s| Extent { issued_s, until_s: issued_s + 100 };
+        let found = |revoked: &Revoked| [10, 11, 20, 21].map(|s| revoked.has(&client, s));
+        assert!(revoked.add(client, issued_up_to(10)));
+        assert_eq!(found(&revoked), [true, false, false, false]);
+        assert!(revoked.add(client, issued_up_to(20)));
+        assert_eq!((found(&revoked), revoked.len()), ([true, true, true, false], 1));
+        assert!(!revoked.add(client, issued_up_to(10)), "it comes again after a restart");
+        assert!(!revoked.sweep(119) && revoked.sweep(120) && revoked.is_empty());
     }
 }

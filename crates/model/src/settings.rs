@@ -37,7 +37,7 @@ pub struct Settings {
     pub backend_jwt: Option<BackendJwt>,
     /// `[vault]`; absent: secrets are in files and environment variables only.
     pub vault: Option<VaultSettings>,
-    /// `[snapshot]`: the folder of snapshots on disk; absent: none are written.
+    /// `[snapshot] directory`, or below `[gateway] data`: the folder of snapshots on disk; absent: none are written.
     pub snapshot: Option<PathBuf>,
 }
 
@@ -191,6 +191,19 @@ pub struct PlanFiles {
     pub files: Vec<PathBuf>,
     /// Whether it is an error if one does not exist.
     pub required: bool,
+    /// What was read, for snapshots on disk.
+    pub texts: Vec<PlanText>,
+    /// The file of each plan, by its name in lower case. Those of WSO2 have none.
+    pub owners: BTreeMap<String, PathBuf>,
+}
+
+/// The text of a file of plans.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlanText {
+    pub file: PathBuf,
+    pub text: Vec<u8>,
+    /// Whether it is from a snapshot on disk, since the file has been unavailable since the start.
+    pub is_restored: bool,
 }
 
 /// Which listeners accept HTTP/2 from clients; all accept HTTP/1.1.

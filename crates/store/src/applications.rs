@@ -1,21 +1,40 @@
-//! Applications, as documents that only their writer and gateways understand. Each has the number of its last change, so
-//! that a gateway that knows all up to one number asks for those after it. A removed one stays for a while, without
-//! document.
+//! Applications and plans, as documents that only their writer and gateways understand. Each has the number of its last
+//! change, so that a gateway that knows all up to one number asks for those after it. A removed one stays for a while,
+//! without document.
 
 use futures_util::TryStreamExt;
-use sqlx::Row;
+use sqlx::{AnyConnection, Row};
 
 use crate::database::{retried, seconds, stored};
 use crate::{Store, StoreError, limits};
 
-/// An application, or a tombstone of a removed one.
+/// What a document is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Application,
+    Plan,
+}
+
+/// An application or a plan, or a tombstone of a removed one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Application {
+pub struct Document {
     pub name: String,
     /// `None`: it was removed.
     pub document: Option<String>,
     /// The number of its last change.
     pub revision: u64,
+}
+
+impl Kind {
+    const ALL: [Self; 2] = [Self::Application, Self::Plan];
+
+    /// Tables with the same columns.
+    fn table(self) -> &'static str {
+        match self {
+            Self::Application => "applications",
+            Self::Plan => "plans",
+        }
+    }
 }
 
 /// The outcome of adding or replacing an application.
@@ -30,30 +49,33 @@ pub enum Put {
 }
 
 impl Store {
-    /// The application `name`.
+    /// The document `name`.
     ///
     /// # Errors
     /// The database's.
-    pub async fn application(&self, name: &str) -> Result<Option<String>, StoreError> {
-        let select = self.sql("SELECT document FROM applications WHERE name = ? AND removed_s = 0");
-        let row = sqlx::query(select).bind(name).fetch_optional(&self.pool).await?;
+    pub async fn document(&self, kind: Kind, name: &str) -> Result<Option<String>, StoreError> {
+        let table = kind.table();
+        let select = format!("SELECT document FROM {table} WHERE name = ? AND removed_s = 0");
+        let row = sqlx::query(self.sql(&select)).bind(name).fetch_optional(&self.pool).await?;
         row.map(|row| Ok(row.try_get(0)?)).transpose()
     }
 
-    /// Applications that changed after the number `after`, in the order of their last changes: up to `most` of them, with
-    /// documents of up to `bytes_most` bytes, but at least one. Returns also whether there may be more.
+    /// Documents that changed after the number `after`, in the order of their last changes: up to `most` of them, with
+    /// up to `bytes_most` bytes, but at least one. Returns also whether there may be more.
     ///
     /// # Errors
     /// The database's.
-    pub async fn applications(
+    pub async fn documents(
         &self,
+        kind: Kind,
         after: u64,
         (most, bytes_most): (u32, usize),
-    ) -> Result<(Vec<Application>, bool), StoreError> {
-        let select = self.sql(
-            "SELECT name, document, revision, removed_s FROM applications WHERE revision > ? \
+    ) -> Result<(Vec<Document>, bool), StoreError> {
+        let select = self.sql(&format!(
+            "SELECT name, document, revision, removed_s FROM {} WHERE revision > ? \
              ORDER BY revision LIMIT ?",
-        );
+            kind.table()
+        ));
         let query = sqlx::query(select).bind(stored(after)).bind(i64::from(most));
         let mut rows = query.fetch(&self.pool);
         let (mut found, mut bytes) = (Vec::new(), 0_usize);
@@ -65,19 +87,35 @@ impl Store {
                 return Ok((found, true));
             }
             let revision = seconds(row.try_get(2)?);
-            found.push(Application { name: row.try_get(0)?, document, revision });
+            found.push(Document { name: row.try_get(0)?, document, revision });
         }
         let more = found.len() >= usize::try_from(most).unwrap_or(usize::MAX);
         Ok((found, more))
     }
 
-    /// The number of applications, removed ones included.
+    /// The number of documents, removed ones included.
     ///
     /// # Errors
     /// The database's.
-    pub async fn count_applications(&self) -> Result<u64, StoreError> {
-        let row = sqlx::query("SELECT COUNT(*) FROM applications").fetch_one(&self.pool).await?;
+    pub async fn count_documents(&self, kind: Kind) -> Result<u64, StoreError> {
+        let count = format!("SELECT COUNT(*) FROM {}", kind.table());
+        let row = sqlx::query(self.sql(&count)).fetch_one(&self.pool).await?;
         Ok(seconds(row.try_get(0)?))
+    }
+
+    /// Whether an application has `text` in its document, in whatever case.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn is_in_an_application(&self, text: &str) -> Result<bool, StoreError> {
+        let select = self.sql(
+            "SELECT 1 FROM applications WHERE removed_s = 0 AND LOWER(document) LIKE ? ESCAPE '!' \
+             LIMIT 1",
+        );
+        let escaped =
+            text.to_ascii_lowercase().replace('!', "!!").replace('%', "!%").replace('_', "!_");
+        let query = sqlx::query(select).bind(format!("%{escaped}%"));
+        Ok(query.fetch_optional(&self.pool).await?.is_some())
     }
 
     /// Adds or replaces the application `name`, which is the only one with these credentials.
@@ -90,80 +128,122 @@ impl Store {
         document: &str,
         credentials: &[String],
     ) -> Result<Put, StoreError> {
-        retried(|| async move {
+        self.changing(|| async move {
             let mut transaction = self.pool.begin().await?;
             // First, since others then wait: none adds the same credential or name meanwhile.
             let revision = self.take_revisions(&mut transaction, 1).await?;
             let free = self.sql("DELETE FROM application_keys WHERE application = ?");
             sqlx::query(free).bind(name).execute(&mut *transaction).await?;
             for credential in credentials {
-                let owner = self.sql("SELECT application FROM application_keys WHERE credential = ?");
+                let owner =
+                    self.sql("SELECT application FROM application_keys WHERE credential = ?");
                 let owner = sqlx::query(owner).bind(credential.as_str());
                 if let Some(row) = owner.fetch_optional(&mut *transaction).await? {
                     return Ok(Put::Taken { credential: credential.clone(), by: row.try_get(0)? });
                 }
-                let insert =
-                    self.sql("INSERT INTO application_keys (credential, application) VALUES (?, ?)");
+                let insert = self
+                    .sql("INSERT INTO application_keys (credential, application) VALUES (?, ?)");
                 let insert = sqlx::query(insert).bind(credential.as_str()).bind(name);
                 insert.execute(&mut *transaction).await?;
             }
-            let statements = [
-                "UPDATE applications SET document = ?, revision = ?, removed_s = 0 WHERE name = ?",
-                "INSERT INTO applications (document, revision, name, removed_s) VALUES (?, ?, ?, 0)",
-            ];
-            for statement in statements {
-                let query = sqlx::query(self.sql(statement)).bind(document).bind(revision).bind(name);
-                if query.execute(&mut *transaction).await?.rows_affected() > 0 {
-                    break;
-                }
-            }
+            self.put(&mut transaction, Kind::Application, (name, document, revision)).await?;
             transaction.commit().await?;
             Ok(Put::Done)
         })
         .await
     }
 
-    /// Removes the application `name`. False: there is none.
+    /// Adds or replaces the plan `name`.
     ///
     /// # Errors
     /// The database's; nothing is changed then.
-    pub async fn remove_application(&self, name: &str, now_s: u64) -> Result<bool, StoreError> {
-        retried(|| async move {
+    pub async fn put_plan(&self, name: &str, document: &str) -> Result<(), StoreError> {
+        self.changing(|| async move {
             let mut transaction = self.pool.begin().await?;
             let revision = self.take_revisions(&mut transaction, 1).await?;
-            let update = self.sql(
-                "UPDATE applications SET document = '', revision = ?, removed_s = ? \
+            self.put(&mut transaction, Kind::Plan, (name, document, revision)).await?;
+            Ok(transaction.commit().await?)
+        })
+        .await
+    }
+
+    async fn put(
+        &self,
+        connection: &mut AnyConnection,
+        kind: Kind,
+        (name, document, revision): (&str, &str, i64),
+    ) -> Result<(), StoreError> {
+        let table = kind.table();
+        let statements = [
+            format!("UPDATE {table} SET document = ?, revision = ?, removed_s = 0 WHERE name = ?"),
+            format!(
+                "INSERT INTO {table} (document, revision, name, removed_s) VALUES (?, ?, ?, 0)"
+            ),
+        ];
+        for statement in statements {
+            let query = sqlx::query(self.sql(&statement)).bind(document).bind(revision).bind(name);
+            if query.execute(&mut *connection).await?.rows_affected() > 0 {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes the document `name`, and frees the credentials of an application. False: there is none.
+    ///
+    /// # Errors
+    /// The database's; nothing is changed then.
+    pub async fn remove_document(
+        &self,
+        kind: Kind,
+        name: &str,
+        now_s: u64,
+    ) -> Result<bool, StoreError> {
+        self.changing(|| async move {
+            let mut transaction = self.pool.begin().await?;
+            let revision = self.take_revisions(&mut transaction, 1).await?;
+            let update = self.sql(&format!(
+                "UPDATE {} SET document = '', revision = ?, removed_s = ? \
                  WHERE name = ? AND removed_s = 0",
-            );
+                kind.table()
+            ));
             let update = sqlx::query(update).bind(revision).bind(stored(now_s)).bind(name);
             if update.execute(&mut *transaction).await?.rows_affected() == 0 {
                 return Ok(false);
             }
-            let free = self.sql("DELETE FROM application_keys WHERE application = ?");
-            sqlx::query(free).bind(name).execute(&mut *transaction).await?;
+            if kind == Kind::Application {
+                let free = self.sql("DELETE FROM application_keys WHERE application = ?");
+                sqlx::query(free).bind(name).execute(&mut *transaction).await?;
+            }
             transaction.commit().await?;
             Ok(true)
         })
         .await
     }
 
-    /// Forgets which applications were removed long ago.
+    /// Forgets which documents were removed long ago.
     pub(crate) async fn forget_removed(&self, now_s: u64) -> Result<(), StoreError> {
-        const OLD: &str = "FROM applications WHERE removed_s > 0 AND removed_s < ?";
         let old_s = stored(now_s.saturating_sub(limits::REMOVED_S));
-        retried(|| async move {
-            let mut transaction = self.pool.begin().await?;
-            // Writes first: a read before would be of a state that another process may have changed when this one writes.
-            let newest = format!("(SELECT COALESCE(MAX(revision), 0) {OLD})");
-            let forget = self.sql(&format!(
-                "UPDATE revisions SET forgotten = {newest} WHERE forgotten < {newest}"
-            ));
-            sqlx::query(forget).bind(old_s).bind(old_s).execute(&mut *transaction).await?;
-            let delete = self
-                .sql(&format!("DELETE {OLD} AND revision <= (SELECT forgotten FROM revisions)"));
-            sqlx::query(delete).bind(old_s).execute(&mut *transaction).await?;
-            Ok(transaction.commit().await?)
-        })
-        .await
+        for kind in Kind::ALL {
+            let old = format!("FROM {} WHERE removed_s > 0 AND removed_s < ?", kind.table());
+            let old = old.as_str();
+            retried(|| async move {
+                let mut transaction = self.pool.begin().await?;
+                // Writes first: a read before would be of a state that another process may have changed when this one
+                // writes.
+                let newest = format!("(SELECT COALESCE(MAX(revision), 0) {old})");
+                let forget = self.sql(&format!(
+                    "UPDATE revisions SET forgotten = {newest} WHERE forgotten < {newest}"
+                ));
+                sqlx::query(forget).bind(old_s).bind(old_s).execute(&mut *transaction).await?;
+                let delete = self.sql(&format!(
+                    "DELETE {old} AND revision <= (SELECT forgotten FROM revisions)"
+                ));
+                sqlx::query(delete).bind(old_s).execute(&mut *transaction).await?;
+                Ok(transaction.commit().await?)
+            })
+            .await?;
+        }
+        Ok(())
     }
 }

@@ -5,7 +5,7 @@ use sqlx::query::Query;
 use sqlx::{Any, Row};
 
 use crate::database::{retried, seconds, stored};
-use crate::{Store, StoreError};
+use crate::{Store, StoreError, TokensOfClient};
 
 /// The form of a client's access tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,22 +138,32 @@ impl Store {
         .await
     }
 
-    /// Removes the client `id` and its tokens. False: there is no such client.
+    /// Removes the client `id`, and revokes its `tokens`. False: there is no such client.
     ///
     /// # Errors
-    /// The database's.
-    pub async fn remove_client(&self, id: &str) -> Result<bool, StoreError> {
-        retried(|| async move {
+    /// The database's; nothing is changed then.
+    pub async fn remove_client(
+        &self,
+        id: &str,
+        tokens: &TokensOfClient,
+    ) -> Result<bool, StoreError> {
+        self.changing(|| async move {
             let mut transaction = self.pool.begin().await?;
-            for table in ["codes", "devices"] {
+            for table in ["codes", "devices", "tokens"] {
                 let delete = format!("DELETE FROM {table} WHERE client = ?");
-                sqlx::query(self.sql(&delete)).bind(id).execute(&mut *transaction).await?;
+                let delete = self.sql(&delete);
+                let run = |on| sqlx::query(delete).bind(id).execute(on);
+                // As in [`Self::revoke`]: the next statement sees what a concurrent exchange added.
+                while run(&mut *transaction).await?.rows_affected() > 0 {}
             }
             let client = self.sql("DELETE FROM clients WHERE id = ?");
             let done = sqlx::query(client).bind(id).execute(&mut *transaction).await?;
-            self.revoke(&mut transaction, "client = ?", &[id]).await?;
+            if done.rows_affected() == 0 {
+                return Ok(false);
+            }
+            self.publish_client(&mut transaction, (id, tokens)).await?;
             transaction.commit().await?;
-            Ok(done.rows_affected() == 1)
+            Ok(true)
         })
         .await
     }

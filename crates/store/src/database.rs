@@ -4,11 +4,13 @@ use std::fs::OpenOptions;
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::any::{AnyArguments, AnyConnectOptions, AnyPoolOptions};
 use sqlx::query::Query;
 use sqlx::{Any, AnyConnection, AnyPool, AssertSqlSafe, Connection, Executor};
+use tokio::sync::Notify;
 
 use crate::dialect::Dialect;
 use crate::{StoreError, limits, migrations, mysql};
@@ -37,6 +39,7 @@ impl std::fmt::Debug for Database {
 pub struct Store {
     pub(crate) pool: AnyPool,
     pub(crate) dialect: Dialect,
+    pub(crate) changes: Arc<Notify>,
 }
 
 impl Store {
@@ -63,7 +66,7 @@ impl Store {
             .after_connect(move |connection, _| Box::pin(prepare(connection, dialect)))
             .connect_with(options)
             .await?;
-        Ok(Self { pool, dialect })
+        Ok(Self { pool, dialect, changes: Arc::default() })
     }
 
     /// Closes the connections, after the operations in progress.

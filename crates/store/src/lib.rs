@@ -1,4 +1,4 @@
-//! The control plane's database: users, OAuth2 clients, the hashes of tokens, applications, and failed attempts.
+//! The control plane's database: users, OAuth2 clients, the hashes of tokens, applications, plans, and failed attempts.
 //!
 //! Place in the flow: `manager` (rules) --> **store** (SQL) --> SQLite, PostgreSQL, MySQL or MariaDB. One schema, one
 //! set of statements; what differs between the databases is in [`dialect`] and [`mysql`]. A write has reached the disk
@@ -22,14 +22,14 @@ mod revocations;
 mod tokens;
 mod users;
 
-pub use applications::{Application, Put};
+pub use applications::{Document, Kind, Put};
 pub use backup::{backup, restore};
 pub use clients::{Client, TokenType};
 pub use codes::Code;
 pub use database::{Database, Store};
 pub use devices::{Decision, Device};
 pub use failures::Failures;
-pub use revocations::Revocation;
+pub use revocations::{Revocation, TokensOfClient};
 pub use tokens::{NewKey, Rotation, Token, TokenKind};
 pub use users::{NewUser, User};
 

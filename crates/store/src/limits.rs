@@ -14,6 +14,6 @@ pub const DEADLOCK_RETRIES_MAX: u32 = 5;
 /// Tries to change a count of failed attempts that other instances change at the same time. More: the failure counts in this
 /// instance only.
 pub const FAILURE_CHANGES_MAX: u32 = 8;
-/// Time for which it is known that an application was removed, in seconds. A gateway that was cut off for longer gets all
+/// Time for which it is known that an application or a plan was removed, in seconds. A gateway that was cut off for longer gets all
 /// applications again.
 pub const REMOVED_S: u64 = 7 * 86_400;

@@ -89,6 +89,14 @@ pub(crate) const MIGRATIONS: &[&[&str]] = &[
             failures BIGINT NOT NULL,
             since_s BIGINT NOT NULL,
             last_s BIGINT NOT NULL)"],
+    // One revocation for all tokens of a client, up to a time.
+    &["ALTER TABLE revocations ADD COLUMN issued_s BIGINT NOT NULL DEFAULT 0"],
+    // Gateways follow plans.
+    &["CREATE TABLE plans (
+            name VARCHAR(190) NOT NULL PRIMARY KEY,
+            document TEXT NOT NULL,
+            revision BIGINT NOT NULL UNIQUE,
+            removed_s BIGINT NOT NULL)"],
 ];
 
 const VERSION_1: &[&str] = &[

@@ -1,4 +1,4 @@
-//! Access tokens that were revoked before they expired, numbered in the order in which they become visible, so that
+//! Access tokens that were revoked before they expired, one by one or with their client, numbered in the order in which they become visible, so that
 //! gateways follow them: whoever knows all up to one number asks for those after it.
 
 use sqlx::any::AnyRow;
@@ -8,12 +8,26 @@ use crate::database::{retried, seconds, stored};
 use crate::dialect::Dialect;
 use crate::{Store, StoreError};
 
-/// A revoked access token.
+/// A revoked access token, or all tokens of a client that was removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Revocation {
     pub revision: u64,
-    /// SHA-256 in base64url: of an opaque token, or of the `jti` of a JWT.
+    /// SHA-256 in base64url: of an opaque token, of the `jti` of a JWT, or of the id of a client.
     pub hash: String,
+    /// By then the token has expired, or the last of the client's.
+    pub expires_s: u64,
+    /// Tokens of the client that were issued up to then are revoked. `None`: it is one token.
+    pub issued_s: Option<u64>,
+}
+
+/// Which tokens of a client are revoked when it is removed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TokensOfClient {
+    /// SHA-256 of the client's id, in base64url.
+    pub hash: String,
+    /// Those that were issued up to then.
+    pub issued_s: u64,
+    /// By then all of them have expired.
     pub expires_s: u64,
 }
 
@@ -34,7 +48,7 @@ impl Store {
     /// The database's.
     pub async fn revocations(&self, after: u64, most: u32) -> Result<Vec<Revocation>, StoreError> {
         let select = self.sql(
-            "SELECT revision, hash, expires_s FROM revocations WHERE revision > ? \
+            "SELECT revision, hash, expires_s, issued_s FROM revocations WHERE revision > ? \
              ORDER BY revision LIMIT ?",
         );
         let query = sqlx::query(select).bind(stored(after)).bind(i64::from(most));
@@ -44,12 +58,33 @@ impl Store {
                 revision: seconds(row.try_get(0)?),
                 hash: row.try_get(1)?,
                 expires_s: seconds(row.try_get(2)?),
+                issued_s: Some(seconds(row.try_get(3)?)).filter(|issued_s| *issued_s > 0),
             })
         };
         rows.iter().map(read).collect()
     }
 
-    /// The number of the last change, of revocations and applications. All up to it are visible.
+    /// As [`retried`], for a transaction that takes revisions.
+    pub(crate) async fn changing<T, F>(&self, transaction: impl Fn() -> F) -> Result<T, StoreError>
+    where
+        F: Future<Output = Result<T, StoreError>>,
+    {
+        let done = retried(transaction).await?;
+        self.announce();
+        Ok(done)
+    }
+
+    /// Wakes [`Self::changed`].
+    pub(crate) fn announce(&self) {
+        self.changes.notify_one();
+    }
+
+    /// Waits until this process may have changed what is numbered since the last call. For one caller.
+    pub async fn changed(&self) {
+        self.changes.notified().await;
+    }
+
+    /// The number of the last change, of revocations, applications and plans. All up to it are visible.
     ///
     /// # Errors
     /// The database's.
@@ -109,7 +144,7 @@ impl Store {
         client: &str,
         expires_s: u64,
     ) -> Result<bool, StoreError> {
-        retried(|| async move {
+        self.changing(|| async move {
             let mut transaction = self.pool.begin().await?;
             let delete = self.sql("DELETE FROM tokens WHERE hash = ?");
             sqlx::query(delete).bind(hash).execute(&mut *transaction).await?;
@@ -125,17 +160,24 @@ impl Store {
         .await
     }
 
-    /// Whether the JWT `jti`, which has this hash, was revoked.
+    /// Whether the JWT `jti`, which has the first hash, was revoked, or, as issued at `issued_s`, those of its client, which
+    /// has the second one.
     ///
     /// # Errors
     /// The database's.
-    pub async fn is_revoked(&self, jti: &str, hash: &str) -> Result<bool, StoreError> {
+    pub async fn is_revoked(
+        &self,
+        jti: &str,
+        [hash, client]: [&str; 2],
+        issued_s: u64,
+    ) -> Result<bool, StoreError> {
         // Version 6 of the schema had revoked JWTs in `revoked`.
         let select = self.sql(
             "SELECT expires_s FROM revocations WHERE hash = ? \
+             UNION ALL SELECT expires_s FROM revocations WHERE hash = ? AND issued_s >= ? \
              UNION ALL SELECT expires_s FROM revoked WHERE jti = ?",
         );
-        let query = sqlx::query(select).bind(hash).bind(jti);
+        let query = sqlx::query(select).bind(hash).bind(client).bind(stored(issued_s)).bind(jti);
         Ok(query.fetch_optional(&self.pool).await?.is_some())
     }
 
@@ -151,6 +193,26 @@ impl Store {
         let mut revoked = Vec::new();
         while self.remove_tokens(connection, condition, values, &mut revoked).await? > 0 {}
         self.publish(connection, &revoked).await.map(drop)
+    }
+
+    /// Numbers and adds the revocation of the tokens of a client, like [`Self::publish`].
+    pub(crate) async fn publish_client(
+        &self,
+        connection: &mut AnyConnection,
+        (client, tokens): (&str, &TokensOfClient),
+    ) -> Result<(), StoreError> {
+        const CHANGED: [&str; 4] = ["revision", "client", "expires_s", "issued_s"];
+        let revision = self.take_revisions(connection, 1).await?;
+        // A client of this id may have been removed before.
+        let upsert = self.sql(&format!(
+            "INSERT INTO revocations (revision, hash, client, expires_s, issued_s) \
+             VALUES (?, ?, ?, ?, ?){}",
+            self.dialect.or_replace("hash", &CHANGED)
+        ));
+        let query = sqlx::query(upsert).bind(revision).bind(tokens.hash.as_str()).bind(client);
+        let query = query.bind(stored(tokens.expires_s)).bind(stored(tokens.issued_s));
+        query.execute(connection).await?;
+        Ok(())
     }
 
     /// Removes the tokens that `condition` selects with `values`. Those that are access tokens become part of `revoked`,

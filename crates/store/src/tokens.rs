@@ -167,7 +167,7 @@ impl Store {
         (hash, family): (&str, &str),
         tokens: &[Token],
     ) -> Result<Rotation, StoreError> {
-        retried(|| async move {
+        let rotation = retried(|| async move {
             let mut transaction = self.pool.begin().await?;
             let spend = format!("UPDATE {table} SET spent = 1 WHERE hash = ? AND spent = 0");
             let spent = sqlx::query(self.sql(&spend)).bind(hash).execute(&mut *transaction).await?;
@@ -181,7 +181,11 @@ impl Store {
             transaction.commit().await?;
             Ok(rotation)
         })
-        .await
+        .await?;
+        if rotation == Rotation::Reused {
+            self.announce();
+        }
+        Ok(rotation)
     }
 
     /// Revokes the token with this hash.
@@ -189,7 +193,7 @@ impl Store {
     /// # Errors
     /// The database's.
     pub async fn revoke_token(&self, hash: &str) -> Result<(), StoreError> {
-        retried(|| async move {
+        self.changing(|| async move {
             let mut transaction = self.pool.begin().await?;
             self.revoke(&mut transaction, "hash = ?", &[hash]).await?;
             Ok(transaction.commit().await?)
@@ -202,7 +206,7 @@ impl Store {
     /// # Errors
     /// The database's.
     pub async fn revoke_family(&self, family: &str) -> Result<(), StoreError> {
-        retried(|| async move {
+        self.changing(|| async move {
             let mut transaction = self.pool.begin().await?;
             self.revoke(&mut transaction, FAMILY, &[family]).await?;
             Ok(transaction.commit().await?)

@@ -157,7 +157,7 @@ impl Store {
     /// # Errors
     /// The database's.
     pub async fn set_password(&self, name: &str, password: &str) -> Result<bool, StoreError> {
-        retried(|| async move {
+        self.changing(|| async move {
             let mut transaction = self.pool.begin().await?;
             let update = self.sql("UPDATE users SET password = ? WHERE name = ?");
             let query = sqlx::query(update).bind(password).bind(name);
@@ -175,7 +175,7 @@ impl Store {
     /// # Errors
     /// The database's.
     pub async fn remove_user(&self, name: &str) -> Result<bool, StoreError> {
-        retried(|| async move {
+        self.changing(|| async move {
             let mut transaction = self.pool.begin().await?;
             let delete = self.sql("DELETE FROM users WHERE name = ?");
             let query = sqlx::query(delete).bind(name);

@@ -218,6 +218,7 @@ fn start(
         trusted: trusted(settings, all),
         providers: settings.providers.clone(),
         ask: ask_provider(&all.upstream_tls),
+        check_plan: formats::declarative::check_published_plan,
         api_keys: settings.api_keys.clone(),
         trusted_proxies: settings.trusted_proxies.clone(),
         directory: directory.transpose()?,

@@ -112,6 +112,15 @@ impl Follower {
         self.roots().select(&file).then_some(file)
     }
 
+    /// Reads all files again if some were rejected without plans that are there now.
+    pub(super) fn reread_files_with_new_plans(&mut self) {
+        if std::mem::take(&mut self.reread_files) {
+            let mut work = Work::default();
+            self.walk(Walk::Reload, &mut work);
+            self.read_apis(work);
+        }
+    }
+
     /// Lists all folders and compares the versions of files; reads none.
     pub(super) fn walk(&mut self, why: Walk, work: &mut Work) {
         let start_us = self.clock.now().mono_us;

@@ -1,19 +1,24 @@
-//! Follows the applications of the control plane: asks, applies what is new, and keeps it on disk.
+//! Follows the applications and plans of the control plane: asks, applies what is new, and keeps it on disk.
+//!
+//! A plan of a file takes precedence over one of the same name.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use formats::declarative::{ApplicationPage, PublishedApplication, read_published};
-use model::{Diagnostic, Severity};
+use base::limits;
+use formats::declarative::{
+    ApplicationPage, PublishedApplication, PublishedPlan, read_published, read_published_plan,
+};
+use model::{Diagnostic, Plans, Severity};
 
 use super::apis::{BATCH_FILES, in_parallel};
 use super::{Follower, Message};
 use crate::catalogue::{Applied, Found};
 use crate::configuration::defaults;
-use crate::control_plane::{ControlPlane, FeedResponse, Full, Log};
+use crate::control_plane::{ControlPlane, Entry, FeedResponse, Full, KnownPlan, Log};
 use crate::part::Content;
 
 const BUG: &str = "Penstock failed to read this application; please report this as a bug";
@@ -21,12 +26,23 @@ const BUG: &str = "Penstock failed to read this application; please report this 
 impl Follower {
     /// Applies the setting, and reads what is kept of that control plane, of which each application names plans.
     pub(super) fn configure_control_plane(&mut self) {
+        let before = self.settings.plans.clone();
+        self.follow_control_plane();
+        self.merge_plans();
+        self.note_new_plans(&before);
+        if std::mem::take(&mut self.has_new_plans) {
+            self.reread_rejected();
+        }
+    }
+
+    fn follow_control_plane(&mut self) {
         let wanted = self.settings.gateway.control_plane.clone();
         let is_other = |one: &mut ControlPlane| Some(&one.next.from) != wanted.as_ref();
         if let Some(before) = self.control_plane.take_if(is_other) {
             let files = self.catalogue.files().filter(|file| before.has(file)).cloned();
             let files = files.collect();
             self.remove_applications(files);
+            before.plans.keys().for_each(|name| self.post(&before.plan_file(name), Vec::new()));
             self.post_control_plane(None);
         }
         let Some(from) = wanted else { return };
@@ -55,19 +71,33 @@ impl Follower {
     fn read_kept(&mut self) -> io::Result<u64> {
         let Some(one) = &self.control_plane else { return Ok(0) };
         let mut log = Log::of(one.log.folder(), &one.next.from.url);
-        let mut batch = Vec::new();
-        let revision = log.read(|application| {
-            batch.push(application);
-            if batch.len() >= BATCH_FILES {
-                self.apply_applications(&std::mem::take(&mut batch));
+        let (mut plans, mut batch) = (Vec::new(), Vec::new());
+        let revision = log.read(|entry| {
+            match entry {
+                Entry::Application(application) => batch.push(application),
+                Entry::Plan(plan) => plans.push(plan),
+            }
+            if batch.len() >= BATCH_FILES || plans.len() >= BATCH_FILES {
+                self.take_batch(&std::mem::take(&mut plans), &std::mem::take(&mut batch));
             }
         })?;
-        self.apply_applications(&batch);
+        self.take_batch(&plans, &batch);
         if let Some(one) = &mut self.control_plane {
-            log.needed = self.catalogue.files().filter(|file| one.has(file)).count();
+            let applications = self.catalogue.files().filter(|file| one.has(file)).count();
+            log.needed = applications.saturating_add(one.plans.len());
             one.log = log;
         }
         Ok(revision)
+    }
+
+    /// Returns whether any applications or plans are others than before.
+    fn take_batch(
+        &mut self,
+        plans: &[PublishedPlan],
+        applications: &[PublishedApplication],
+    ) -> bool {
+        let changed = self.take_plans(plans) && self.merge_plans();
+        self.apply_applications(applications).changed || changed
     }
 
     /// Starts the request that is due.
@@ -83,8 +113,13 @@ impl Follower {
         });
     }
 
-    /// Handles a response. `publish` is called if there are other applications than before, and the disk waits for it.
-    pub(super) fn on_response(&mut self, response: FeedResponse, publish: impl FnOnce(&mut Self)) {
+    /// Handles a response. `publish` is called if there are other applications or plans than before, and the disk waits for
+    /// it.
+    pub(super) fn on_response(
+        &mut self,
+        response: FeedResponse,
+        mut publish: impl FnMut(&mut Self),
+    ) {
         let FeedResponse { from, after, result } = response;
         let now = self.clock.now();
         let is_expected =
@@ -112,8 +147,8 @@ impl Follower {
         if !page.more && std::mem::take(&mut one.changed) {
             tracing::info!(
                 revision = page.revision,
-                last_response = page.applications.len(),
-                "applications of the control plane loaded"
+                last_response = page.len(),
+                "applications and plans of the control plane loaded"
             );
             publish(self);
         }
@@ -125,18 +160,34 @@ impl Follower {
         one.repair(now);
         let problem = kept.err().map(|error| self.not_kept(&error));
         self.post_control_plane(problem);
+        if !page.more && std::mem::take(&mut self.has_new_plans) && self.reread_rejected() {
+            publish(self);
+        }
     }
 
-    /// Applies a response. After the last one of a transfer of all applications, those missing from it are removed.
+    /// Applies a response. After the last one of a transfer of everything, what is missing from it is removed.
     fn take_page(&mut self, page: &ApplicationPage) {
+        let mut gone_plans = Vec::new();
         if let Some(one) = &mut self.control_plane {
             if page.reset {
-                one.full = Some(Full { start: page.start, files: HashSet::new() });
+                let (files, plans) = (HashSet::new(), HashSet::new());
+                one.full = Some(Full { start: page.start, files, plans });
             }
             let files: Vec<_> = page.applications.iter().map(|app| one.file(&app.name)).collect();
-            one.full.iter_mut().for_each(|full| full.files.extend(files.iter().cloned()));
+            if let Some(full) = &mut one.full {
+                full.files.extend(files);
+                full.plans.extend(page.plans.iter().map(|plan| plan.name.clone()));
+            }
+            if let Some(full) = one.full.as_ref().filter(|_| !page.more) {
+                let gone = one.plans.keys().filter(|name| !full.plans.contains(*name));
+                let gone = gone.map(|name| PublishedPlan { name: name.clone(), plan: None });
+                gone_plans.extend(gone);
+            }
         }
-        let mut changed = self.apply_applications(&page.applications).changed;
+        let before = self.settings.plans.clone();
+        let mut changed = self.take_batch(&gone_plans, &[]);
+        changed |= self.take_batch(&page.plans, &page.applications);
+        self.note_new_plans(&before);
         if let Some(one) = &mut self.control_plane
             && !page.more
             && let Some(full) = one.full.take()
@@ -148,6 +199,101 @@ impl Follower {
         if let Some(one) = &mut self.control_plane {
             one.changed |= changed;
         }
+    }
+
+    /// Takes over plans. An invalid one leaves the last version in use. Returns whether there are any.
+    fn take_plans(&mut self, plans: &[PublishedPlan]) -> bool {
+        let Some(one) = &mut self.control_plane else { return false };
+        let mut gone = Vec::new();
+        for PublishedPlan { name, plan } in plans {
+            let file = one.plan_file(name);
+            let Some(document) = plan else {
+                one.plans.remove(name);
+                gone.push(file);
+                continue;
+            };
+            let is_full = one.plans.len() >= limits::PUBLISHED_PLANS_MAX;
+            let known = match one.plans.get_mut(name) {
+                Some(known) => known,
+                None if is_full => {
+                    let most = limits::PUBLISHED_PLANS_MAX;
+                    tracing::error!(plan = name, most, "too many plans of the control plane");
+                    continue;
+                }
+                None => one.plans.entry(name.clone()).or_default(),
+            };
+            let (valid, problems) = read_published_plan(&file, document);
+            let valid = valid.or_else(|| known.valid.take());
+            *known = KnownPlan { valid, problems };
+        }
+        gone.iter().for_each(|file| self.post(file, Vec::new()));
+        !plans.is_empty()
+    }
+
+    /// Adds the plans of the control plane to those of files. Returns whether any are others than before.
+    pub(super) fn merge_plans(&mut self) -> bool {
+        let mut plans = self.file_plans.clone();
+        let owners = &self.settings.gateway.plans.owners;
+        let known = self.control_plane.iter().flat_map(|one| {
+            one.plans.iter().map(|(name, known)| (one.plan_file(name), name, known))
+        });
+        for (file, name, KnownPlan { valid, problems }) in known {
+            let mut problems = problems.clone();
+            match owners.get(name) {
+                Some(owner) => problems.push(Diagnostic {
+                    severity: Severity::Error,
+                    file: file.clone(),
+                    place: None,
+                    message: format!("the plan `{name}` is already defined in {}", owner.display()),
+                    help: Some("that of the file is in use; rename or remove one of them".into()),
+                }),
+                None => valid.iter().for_each(|valid| plans.extend(valid)),
+            }
+            self.post(&file, problems);
+        }
+        let changed = self.settings.plans != plans;
+        self.settings.plans = plans;
+        changed
+    }
+
+    /// If there are plans that were not there `before`, what was rejected without them is to be read again.
+    pub(super) fn note_new_plans(&mut self, before: &Plans) {
+        if self.settings.plans.names().any(|name| before.get(name).is_none()) {
+            self.has_new_plans = true;
+            self.reread_files |= self.catalogue.files().any(|file| {
+                let is_followed = self.control_plane.as_ref().is_some_and(|one| one.has(file));
+                !is_followed && self.catalogue.is_rejected(file)
+            });
+        }
+    }
+
+    /// Reads the applications again that were rejected, from the disk. Returns whether any others than before are served.
+    pub(super) fn reread_rejected(&mut self) -> bool {
+        let Some(one) = &self.control_plane else { return false };
+        let is_rejected = |file: &&Arc<Path>| one.has(file) && self.catalogue.is_rejected(file);
+        let rejected: BTreeSet<Arc<Path>> =
+            self.catalogue.files().filter(is_rejected).cloned().collect();
+        if rejected.is_empty() {
+            return false;
+        }
+        let mut newest = HashMap::new();
+        let mut log = Log::of(one.log.folder(), &one.next.from.url);
+        let read = log.read(|entry| {
+            if let Entry::Application(application) = entry {
+                let file = one.file(&application.name);
+                if rejected.contains(&file) {
+                    newest.insert(file, application);
+                }
+            }
+        });
+        if read.is_err() || log.check().is_err() || one.log.check().is_err() {
+            // What is missing in it may be newer.
+            let now = self.clock.now();
+            self.control_plane.iter_mut().for_each(|one| one.restart(now));
+            return false;
+        }
+        let newest: Vec<_> = newest.into_values().collect();
+        self.apply_applications(&newest).changed
     }
 
     fn apply_applications(&mut self, applications: &[PublishedApplication]) -> Applied {
@@ -194,7 +340,7 @@ impl Follower {
             severity: Severity::Error,
             file: place.clone(),
             place: None,
-            message: format!("applications of the control plane: {problem}"),
+            message: format!("applications and plans of the control plane: {problem}"),
             help: Some(
                 "until this is fixed, changes at the control plane have no effect".to_owned(),
             ),
@@ -286,6 +432,106 @@ mod tests {
         take(follower, revision, applications, false);
         fs::remove_dir(&file).unwrap();
         fs::rename(&aside, &file).unwrap();
+    }
+
+    /// The next response: plans, each with its number of requests or, removed, with 0; and applications with their plans.
+    fn take_plans(
+        follower: &mut Follower,
+        revision: u64,
+        plans: &[(&str, u64)],
+        applications: &[(&str, &str)],
+    ) {
+        let after = ask(follower);
+        let plan = |(name, requests): &(&str, u64)| match *requests {
+            0 => json!({ "name": name, "plan": null }),
+            _ => {
+                let limits = json!([{ "requests": requests, "per": "1m" }]);
+                json!({ "name": name, "plan": { "name": name, "limits": limits } })
+            }
+        };
+        let application = |(name, plan): &(&str, &str)| json!({ "name": name, "application": { "owner": "x", "plan": plan } });
+        let (plans, applications): (Vec<_>, Vec<_>) =
+            (plans.iter().map(plan).collect(), applications.iter().map(application).collect());
+        let page = json!({
+            "revision": revision, "start": 1, "reset": after == 0, "more": false,
+            "applications": applications, "plans": plans,
+        });
+        respond(follower, after, &page);
+    }
+
+    /// The requests that the plan `name` allows, in use.
+    fn requests(follower: &mut Follower, name: &str) -> Option<u64> {
+        let snapshot = follower.snapshot();
+        Some(snapshot.plans.get(name)?.limits.first()?.amount)
+    }
+
+    #[test]
+    fn a_changed_plan_does_not_cause_applications_to_be_read_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut follower = follower(folder.path());
+        take_plans(&mut follower, 5, &[("p", 7)], &[("a", "P"), ("b", "Gold")]);
+        assert_eq!(known(&follower), "a x, b x");
+        // Whoever reads it asks for everything.
+        fs::write(file(&follower), "damaged").unwrap();
+        let before = Arc::clone(follower.catalogue.applications());
+        take_plans(&mut follower, 7, &[("p", 8)], &[]);
+        assert_eq!(requests(&mut follower, "p"), Some(8));
+        for (requests_of_file, expect) in [(9, 9), (10, 10)] {
+            let plan = format!(
+                "[[plan]]\nname = \"Gold\"\nlimits = [{{ requests = {requests_of_file}, per = \"1m\" }}]\n"
+            );
+            fs::write(folder.path().join("plans.toml"), plan).unwrap();
+            let mut publish: super::super::Publish = Box::new(|_| {});
+            follower.reread_settings(&mut super::super::Work::default(), &mut publish);
+            assert_eq!(requests(&mut follower, "Gold"), Some(expect));
+        }
+        assert_eq!((requests(&mut follower, "p"), revision(&follower)), (Some(8), 7));
+        assert!(Arc::ptr_eq(&before, follower.catalogue.applications()), "nothing to compile");
+    }
+
+    #[test]
+    fn an_application_that_came_before_its_plan_is_served_when_the_plan_is_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut follower = follower(folder.path());
+        take_plans(&mut follower, 5, &[], &[("a", "p"), ("b", "Gold")]);
+        assert_eq!(known(&follower), "b x");
+        take_plans(&mut follower, 7, &[("p", 7)], &[]);
+        assert_eq!(known(&follower), "a x, b x");
+        // From a file as well.
+        take_plans(&mut follower, 9, &[], &[("c", "q")]);
+        assert_eq!(known(&follower), "a x, b x");
+        let plan = "[[plan]]\nname = \"q\"\nlimits = []\n";
+        fs::write(folder.path().join("plans.toml"), plan).unwrap();
+        let mut publish: super::super::Publish = Box::new(|_| {});
+        assert!(follower.reread_settings(&mut super::super::Work::default(), &mut publish));
+        assert_eq!(known(&follower), "a x, b x, c x");
+        drop(follower);
+        let mut follower = self::follower(folder.path());
+        assert_eq!(known(&follower), "a x, b x, c x", "after a restart");
+        assert_eq!(requests(&mut follower, "p"), Some(7));
+    }
+
+    #[test]
+    fn a_plan_that_is_removed_or_missing_from_a_transfer_is_gone_and_an_invalid_one_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut follower = follower(folder.path());
+        take_plans(&mut follower, 5, &[("p", 7), ("gold", 3), ("q", 2)], &[]);
+        assert_eq!(requests(&mut follower, "Gold"), Some(3), "in place of WSO2's");
+        take_plans(&mut follower, 7, &[("gold", 0)], &[]);
+        assert_eq!(requests(&mut follower, "Gold"), Some(5_000));
+        let after = ask(&mut follower);
+        let invalid = json!({ "name": "p", "plan": { "name": "p", "limits": "none" } });
+        let page = json!({
+            "revision": 9, "start": 1, "reset": false, "more": false,
+            "applications": [], "plans": [invalid],
+        });
+        respond(&mut follower, after, &page);
+        assert_eq!(requests(&mut follower, "p"), Some(7), "the last valid version");
+        assert!(follower.status.to_json().contains("plans/p"), "{}", follower.status.to_json());
+        follower.control_plane.as_mut().unwrap().next.revision = 0;
+        take_plans(&mut follower, 11, &[("p", 8)], &[]);
+        let found = ["p", "q"].map(|name| requests(&mut follower, name));
+        assert_eq!(found, [Some(8), None], "`q` is missing from the transfer");
     }
 
     #[test]

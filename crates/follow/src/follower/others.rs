@@ -215,7 +215,13 @@ impl Follower {
         let mut secrets = Secrets::new();
         let key = session_key::find_or_generate;
         let find = |wanted: &VaultField| self.vault.find(wanted);
-        let read = configuration::read_with_secrets(&file, &mut secrets, key, &find);
+        let texts = &self.settings.gateway.plans.texts;
+        // Until the file was readable once: its removal is a change like any other then.
+        let saved = |_: &Settings, file: &Path| {
+            let of_file = texts.iter().find(|one| one.file == *file && one.is_restored);
+            of_file.map(|one| one.text.clone())
+        };
+        let read = configuration::read_with_secrets(&file, &mut secrets, key, &find, &saved);
         self.secrets = secrets.iter().map(|(file, _)| file.clone()).collect();
         for (file, version) in secrets {
             let locations = self.tracked.look_with(&Arc::from(file), version, Node::Unknown);
@@ -244,6 +250,8 @@ impl Follower {
         }
         let settings = self.with_fixed(settings);
         let before = std::mem::replace(&mut self.settings, settings);
+        self.file_plans = self.settings.plans.clone();
+        self.merge_plans();
         if configuration::defaults(&before) != configuration::defaults(&self.settings) {
             work.walk = Some(Walk::Reload);
         } else if Roots::of(&before) != Roots::of(&self.settings) {
@@ -257,12 +265,20 @@ impl Follower {
         if issuers_changed {
             self.configure_issuers();
         }
-        let plans_changed = before.plans != self.settings.plans;
-        if plans_changed {
+        if before.gateway.plans != self.settings.gateway.plans {
             self.save_later();
         }
-        if before.gateway.control_plane != self.settings.gateway.control_plane || plans_changed {
+        let plans_changed = before.plans != self.settings.plans;
+        let lacks_some = before.plans.names().any(|name| self.settings.plans.get(name).is_none());
+        if before.gateway.control_plane != self.settings.gateway.control_plane || lacks_some {
             self.configure_control_plane();
+        } else if plans_changed {
+            self.note_new_plans(&before.plans);
+            if std::mem::take(&mut self.has_new_plans) {
+                self.reread_rejected();
+            }
+            // With other names, they are read anyway.
+            self.reread_files = false;
         }
         let quotas_changed = plans_changed
             || before.gateway.control_plane != self.settings.gateway.control_plane

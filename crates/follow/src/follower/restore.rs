@@ -110,10 +110,9 @@ impl Follower {
             }
         }
         files.sort_unstable_by(|one, other| one.1.as_os_str().cmp(other.1.as_os_str()));
-        let held = self.held.iter().map(|(root, identity)| (root.clone(), *identity));
-        let plans =
-            self.default_plans().and_then(|file| Some((file.clone(), walk::identity(file)?)));
-        let roots = held.chain(plans).collect();
+        let roots = self.held.iter().map(|(root, identity)| (root.clone(), *identity)).collect();
+        let plans = self.settings.gateway.plans.texts.iter();
+        let plans = plans.map(|one| (one.file.clone(), one.text.clone())).collect();
         let unavailable = Roots::paths(&self.settings)
             .filter(|root| self.held.get(*root) == Some(&UNAVAILABLE))
             .cloned()
@@ -122,7 +121,7 @@ impl Follower {
         let (hashing, keys) = (self.hashing.clone(), self.issuers.texts());
         let lock = self.saving.lock.as_ref().filter(|(locked, _)| *locked == folder);
         let lock = lock.map(|(_, lock)| Arc::clone(lock));
-        Job { folder, written_s, files, hashing, keys, roots, unavailable, keyless, lock }
+        Job { folder, written_s, files, hashing, keys, plans, roots, unavailable, keyless, lock }
     }
 
     /// Handles the end of writing.
@@ -160,15 +159,13 @@ impl Follower {
     /// Takes what is missing at the start from the newest snapshot that is whole.
     ///
     /// # Errors
-    /// A source cannot be read, and all snapshots are damaged; or the file of plans is missing that the newest one names.
+    /// A source cannot be read, and all snapshots are damaged.
     pub(super) fn restore(&mut self) -> Result<(), ConfigurationError> {
         let Some(folder) = self.settings.snapshot.clone() else { return Ok(()) };
         let roots: Vec<PathBuf> = Roots::paths(&self.settings).cloned().collect();
         let doubtful = self.doubtful(&roots);
         let away = || doubtful.iter().filter(|(_, identity)| identity.is_none());
-        let is_complete = doubtful.is_empty() && self.issuers.keyless().is_empty();
-        let missing_plans = self.default_plans().filter(|file| walk::identity(file).is_none());
-        if is_complete && missing_plans.is_none() {
+        if doubtful.is_empty() && self.issuers.keyless().is_empty() {
             return Ok(());
         }
         let newest = snapshots::newest(&folder);
@@ -188,15 +185,6 @@ impl Follower {
         let texts = snapshots::texts(&saved);
         let was =
             |root: &PathBuf| texts.get(&(Kind::Root, snapshots::name(root).as_slice())).copied();
-        if let Some(plans) = missing_plans.filter(|plans| was(plans).is_some()) {
-            let message =
-                "does not exist, but was in use when the newest snapshot was written".to_owned();
-            let help = "restore it, or write `plans = []` in [gateway] for the plans of WSO2 alone";
-            return Err(ConfigurationError { diagnostics: vec![diagnostic(plans, message, help)] });
-        }
-        if is_complete {
-            return Ok(());
-        }
         if let Some(problem) = snapshots::exposure(&folder, &file) {
             tracing::warn!(folder = %folder.display(), "{problem}");
         }
@@ -225,13 +213,6 @@ impl Follower {
             "sources are unavailable: what they held is taken from the snapshot"
         );
         Ok(())
-    }
-
-    /// The file of plans that needs not exist. Plans are not saved, since a gateway without a file that it needs does not
-    /// start; without this one, it would serve by looser plans.
-    fn default_plans(&self) -> Option<&PathBuf> {
-        let plans = &self.settings.gateway.plans;
-        plans.files.first().filter(|_| !plans.required)
     }
 
     /// The configured files and folders that cannot be read, and, with device and inode, those that are empty.

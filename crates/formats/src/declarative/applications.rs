@@ -110,6 +110,27 @@ pub struct ApplicationPage {
     /// Whether there are more.
     pub more: bool,
     pub applications: Vec<PublishedApplication>,
+    /// Of an older control plane, none.
+    #[serde(default)]
+    pub plans: Vec<PublishedPlan>,
+}
+
+impl ApplicationPage {
+    /// The number of changes.
+    #[must_use]
+    #[allow(clippy::len_without_is_empty, reason = "nobody asks")]
+    pub fn len(&self) -> usize {
+        self.applications.len().saturating_add(self.plans.len())
+    }
+}
+
+/// A plan of a control plane.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PublishedPlan {
+    /// In lower case.
+    pub name: String,
+    /// `None`: it was removed.
+    pub plan: Option<Value>,
 }
 
 /// An application of a control plane.

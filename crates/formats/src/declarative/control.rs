@@ -60,7 +60,8 @@ pub(super) fn read(
 /// The defaults are WSO2's.
 fn lifetimes(control: &Table<'_>, report: &mut Report) -> TokenLifetimes {
     const DAY_S: u64 = 86_400;
-    let access_s = control.number("access_token_s", 60..=30 * DAY_S, report).unwrap_or(3_600);
+    let access_s = 60..=limits::ACCESS_TOKEN_S_MAX;
+    let access_s = control.number("access_token_s", access_s, report).unwrap_or(3_600);
     let refresh_s = control.number("refresh_token_s", 60..=3_650 * DAY_S, report).unwrap_or(DAY_S);
     if access_s > refresh_s {
         let message = "`access_token_s` is larger than `refresh_token_s`";

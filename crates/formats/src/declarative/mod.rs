@@ -33,11 +33,13 @@ use model::{Diagnostic, Settings, VaultField};
 use crate::report::Report;
 
 pub(crate) use applications::sha256;
-pub use applications::{ApplicationPage, PublishedApplication, read_application, read_published};
+pub use applications::{
+    ApplicationPage, PublishedApplication, PublishedPlan, read_application, read_published,
+};
 pub(crate) use credentials::{is_framing, is_sound};
 pub use manual::{MANUAL, manual_markdown};
+pub use plans::{ReadPlans, check_published_plan, read_plans, read_published_plan, shipped};
 pub(crate) use plans::{check_name as check_plan, period_of};
-pub use plans::{read_plans, shipped};
 pub use render::{ControlPlane, FirstStart, render_default};
 
 /// Reads the configuration file. Relative paths are joined to the folder of `file`. `env` and

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use base::limits;
 use model::{
     Condition, ConditionGroup, CustomRule, Deny, Diagnostic, KeyPart, Limit, LimitBy, Place, Plan,
-    Plans, Quantity, Subject,
+    Plans, Quantity, Severity, Subject,
 };
+use serde_json::{Value, json};
 
 use super::manual::PLANS;
 use super::sections::blocks;
@@ -65,34 +66,32 @@ pub fn shipped() -> Plans {
     plans
 }
 
-/// Reads files of plans: their content, or why they cannot be read. Returns their plans and those that WSO2 ships.
+/// What files of plans have.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReadPlans {
+    /// Those of the files, and those that WSO2 ships.
+    pub plans: Plans,
+    /// The file of each plan, by its name in lower case.
+    pub owners: BTreeMap<String, PathBuf>,
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// Reads files of plans: their content, or why they cannot be read.
 #[must_use]
-pub fn read_plans(files: &[(PathBuf, Result<Vec<u8>, String>)]) -> (Plans, Vec<Diagnostic>) {
-    let (mut plans, mut diagnostics) = (shipped(), Vec::new());
-    let mut owners: BTreeMap<String, &Path> = BTreeMap::new();
+pub fn read_plans(files: &[(PathBuf, Result<Vec<u8>, String>)]) -> ReadPlans {
+    let mut plans = shipped();
+    let (mut owners, mut diagnostics) = (BTreeMap::<String, PathBuf>::new(), Vec::new());
     let mut rules = Vec::new();
     for (file, text) in files {
         let mut report = Report::new(file);
-        for (plan, place, groups) in read(file, text, (&mut plans, &mut rules), &mut report) {
-            let group = |(at, (when, limits)): (usize, (Vec<Condition>, Vec<Limit>))| {
-                // No name of a plan has a line break.
-                let name = format!("{}\n{at}", plan.name);
-                plans.insert(Plan { name: name.clone(), limits, burst: None });
-                ConditionGroup { when, plan: name }
-            };
-            let groups: Vec<_> = groups.into_iter().enumerate().map(group).collect();
-            let name = plan.name.to_ascii_lowercase();
-            if groups.is_empty() {
-                plans.conditions.remove(&name);
-            } else {
-                plans.conditions.insert(name, groups);
-            }
-            if let Some(owner) = owners.insert(plan.name.to_ascii_lowercase(), file) {
-                let (name, owner) = (shorten(&plan.name), owner.display());
+        for found in read(file, text, (&mut plans, &mut rules), &mut report) {
+            let (name, place) = (found.0.name.clone(), found.1);
+            insert(&mut plans, found);
+            if let Some(owner) = owners.insert(name.to_ascii_lowercase(), file.clone()) {
+                let (name, owner) = (shorten(&name), owner.display());
                 let message = format!("the plan `{name}` is already defined in {owner}");
                 report.error(place, message, "rename or remove one of them");
             }
-            plans.insert(plan);
         }
         if plans.deny.len() > limits::DENY_MAX {
             let message = format!("there are more than {} deny policies", limits::DENY_MAX);
@@ -111,7 +110,58 @@ pub fn read_plans(files: &[(PathBuf, Result<Vec<u8>, String>)]) -> (Plans, Vec<D
         }
         diagnostics.extend(report.finish(file));
     }
+    ReadPlans { plans, owners, diagnostics }
+}
+
+/// Reads a plan of a control plane, which has the keys of `[[plan]]` in JSON. Diagnostics are about `file`. It is absent if
+/// any of them is an error.
+#[must_use]
+pub fn read_published_plan(file: &Path, document: &Value) -> (Option<Plans>, Vec<Diagnostic>) {
+    let (mut report, mut plans) = (Report::new(file), Plans::default());
+    match toml::to_string(&json!({ "plan": [document] })) {
+        Ok(text) => {
+            let text = Ok(text.into_bytes());
+            let found = read(file, &text, (&mut plans, &mut Vec::new()), &mut report);
+            found.into_iter().for_each(|found| insert(&mut plans, found));
+        }
+        Err(error) => report.error(None, error.to_string(), "write it as in plans.toml, in JSON"),
+    }
+    let plans = Some(plans).filter(|_| !report.has_errors());
+    let mut diagnostics = report.finish(file);
+    // There is no text that a position could be in.
+    diagnostics.iter_mut().for_each(|diagnostic| diagnostic.place = None);
     (plans, diagnostics)
+}
+
+/// Why a control plane does not accept a plan.
+///
+/// # Errors
+/// The first error of [`read_published_plan`].
+pub fn check_published_plan(document: &Value) -> Result<(), String> {
+    let (_, diagnostics) = read_published_plan(Path::new(""), document);
+    let error = diagnostics.into_iter().find(|one| one.severity == Severity::Error);
+    error.map_or(Ok(()), |error| match error.help {
+        Some(help) => Err(format!("{}; {help}", error.message)),
+        None => Err(error.message),
+    })
+}
+
+/// Adds a plan, and those of its groups of conditions.
+fn insert(plans: &mut Plans, (plan, _, groups): Found) {
+    let group = |(at, (when, limits)): (usize, (Vec<Condition>, Vec<Limit>))| {
+        // No name of a plan has a line break.
+        let name = format!("{}\n{at}", plan.name);
+        plans.insert(Plan { name: name.clone(), limits, burst: None });
+        ConditionGroup { when, plan: name }
+    };
+    let groups: Vec<_> = groups.into_iter().enumerate().map(group).collect();
+    let name = plan.name.to_ascii_lowercase();
+    if groups.is_empty() {
+        plans.conditions.remove(&name);
+    } else {
+        plans.conditions.insert(name, groups);
+    }
+    plans.insert(plan);
 }
 
 /// A custom rule, and where it is.

@@ -73,7 +73,7 @@ fn what_is_wrong_with_plans_is_reported_with_its_place() {
         check("plans.toml", text, &expect.join("; "));
     }
     let files = [(PathBuf::from("plans.toml"), Err("no such file".to_owned()))];
-    let lines: Vec<_> = read_plans(&files).1.iter().map(ToString::to_string).collect();
+    let lines: Vec<_> = read_plans(&files).diagnostics.iter().map(ToString::to_string).collect();
     assert_lines(&lines, "plans.toml: error: no such file");
 }
 
@@ -115,7 +115,8 @@ fn conditions_of_a_plan_are_read() {
         "[[plan]]\nname = \"A\"\nlimits = [{{ requests = 1, per = \"1m\" }}]\n\
          conditions = [{{ when = [{when}], limits = {limit} }}, {{ when = [{other}], limits = [] }}]\n"
     );
-    let (plans, diagnostics) = read_plans(&[("plans.toml".into(), Ok(text.clone().into()))]);
+    let ReadPlans { plans, diagnostics, .. } =
+        read_plans(&[("plans.toml".into(), Ok(text.clone().into()))]);
     assert_eq!(diagnostics, []);
     let text_of = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     let blocks = vec![("10.0.0.0".parse().unwrap(), 8)];
@@ -176,7 +177,7 @@ fn a_limit_may_count_by_what_requests_have_and_apply_to_all_of_them() {
         ("[\"user\", \"user\", \"user\", \"user\", \"user\"]", "must list 1 to 4"),
         ("5", "must be a string"),
     ] {
-        let (_, found) = read_plans(&[("p.toml".into(), Ok(text(by).into()))]);
+        let found = read_plans(&[("p.toml".into(), Ok(text(by).into()))]).diagnostics;
         let found: Vec<_> = found.iter().map(ToString::to_string).collect();
         assert!(found.len() == 1 && found[0].contains(expect), "{by}: {found:?}");
     }
@@ -195,7 +196,8 @@ fn a_limit_may_count_by_what_requests_have_and_apply_to_all_of_them() {
 fn deny_policies_are_read() {
     let text = "[[deny]]\napi = \"/pets/1.0.0/\"\n[[deny]]\napplication = \"orders\"\n\
         [[deny]]\nuser = \"ann\"\n[[deny]]\naddresses = [\"10.0.0.0/8\"]\ninverted = true\n";
-    let (plans, diagnostics) = read_plans(&[("plans.toml".into(), Ok(text.into()))]);
+    let ReadPlans { plans, diagnostics, .. } =
+        read_plans(&[("plans.toml".into(), Ok(text.into()))]);
     assert_eq!(diagnostics, []);
     let blocks = vec![("10.0.0.0".parse().unwrap(), 8)];
     let expect = [
@@ -319,7 +321,8 @@ fn names() -> Vec<String> {
 
 #[track_caller]
 fn check(file: &str, text: &str, expect: &str) -> Plans {
-    let (plans, diagnostics) = read_plans(&[(PathBuf::from(file), Ok(text.as_bytes().to_vec()))]);
+    let ReadPlans { plans, diagnostics, .. } =
+        read_plans(&[(PathBuf::from(file), Ok(text.as_bytes().to_vec()))]);
     let lines: Vec<_> = diagnostics.iter().map(ToString::to_string).collect();
     assert_lines(&lines, expect);
     plans

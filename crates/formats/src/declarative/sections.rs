@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use base::{addresses, limits};
 use expression::mapping::Rules;
@@ -41,7 +41,9 @@ pub(super) fn settings(
     let integration = root.section("integration", "integration", report);
     let control = root.section("control", "control", report);
     let others = integration.is_present() || control.is_present();
-    let gateway = gateway(&root.section("gateway", "gateway", report), others, outside, report);
+    let of_gateway = root.section("gateway", "gateway", report);
+    let gateway = gateway(&of_gateway, others, outside, report);
+    let state = of_gateway.get("data").map(|_| gateway.data.as_path());
     let store = root.section("store", "store", report);
     let issuers = issuers::read(&root, outside, report);
     let settings = Settings {
@@ -52,7 +54,7 @@ pub(super) fn settings(
             outside,
             report,
         ),
-        snapshot: snapshot(&root.section("snapshot", "snapshot", report), outside, report),
+        snapshot: snapshot(&root.section("snapshot", "snapshot", report), state, outside, report),
         gateway,
         integration: self::integration(&integration, outside, report),
         tls: tls(&root.section("tls", "tls", report), outside, report),
@@ -80,12 +82,22 @@ pub(super) fn settings(
     settings
 }
 
-fn snapshot(table: &Table<'_>, outside: &Outside<'_>, report: &mut Report) -> Option<PathBuf> {
-    if table.is_present() && table.get("directory").is_none() {
-        let help = "add `directory = \"snapshots/\"`, or remove the section";
+/// `state`: the folder that the configuration has for what the gateway keeps.
+fn snapshot(
+    table: &Table<'_>,
+    state: Option<&Path>,
+    outside: &Outside<'_>,
+    report: &mut Report,
+) -> Option<PathBuf> {
+    let directory = path(table, "directory", outside, report);
+    if !table.flag("enabled", true, report) {
+        return None;
+    }
+    if table.is_present() && directory.is_none() && state.is_none() {
+        let help = "add `directory = \"snapshots/\"`, or `data` in [gateway]";
         report.error(table.place, "there is no `directory` in [snapshot]", help);
     }
-    path(table, "directory", outside, report)
+    directory.or_else(|| state.map(|state| state.join("snapshots")))
 }
 
 /// `others`: whether there is another section with listeners of its own, `[integration]` or `[control]`.
@@ -258,10 +270,10 @@ fn listeners(table: &Table<'_>, report: &mut Report) -> (Option<SocketAddr>, Opt
 }
 
 fn plan_files(table: &Table<'_>, outside: &Outside<'_>, report: &mut Report) -> PlanFiles {
-    match paths(table, "plans", outside, report) {
-        Some(files) => PlanFiles { files, required: true },
-        None => PlanFiles { files: vec![outside.path("plans.toml")], required: false },
-    }
+    let configured = paths(table, "plans", outside, report);
+    let required = configured.is_some();
+    let files = configured.unwrap_or_else(|| vec![outside.path("plans.toml")]);
+    PlanFiles { files, required, ..PlanFiles::default() }
 }
 
 /// `true`, `false`, or the one listener that accepts HTTP/2.

@@ -146,6 +146,7 @@ ca = ["etc/redis.pem"]
 when_down = "closed"
 [snapshot]
 directory = "var/snapshots"
+enabled = true
 [backend_jwt]
 key = { env = "SIGNING" }
 header = "X-Who"
@@ -268,6 +269,31 @@ role_id = \"a\"
 secret_id = { env = \"SHARED\" }
 mount = \"roles\"
 ";
+
+#[test]
+fn snapshots_are_where_the_gateway_keeps_its_state() {
+    for (keys, sections, expect) in [
+        ("", "", None),
+        ("data = \"var\"", "", Some("etc/var/snapshots")),
+        ("data = \"var\"", "[snapshot]", Some("etc/var/snapshots")),
+        ("data = \"var\"", "[snapshot]\nenabled = false", None),
+        ("data = \"var\"", "[snapshot]\ndirectory = \"s\"", Some("etc/s")),
+        ("", "[snapshot]\ndirectory = \"s\"", Some("etc/s")),
+        ("", "[snapshot]\ndirectory = \"s\"\nenabled = false", None),
+        ("", "[snapshot]\nenabled = false", None),
+    ] {
+        let (settings, diagnostics) =
+            load(&format!("[gateway]\nhttp = \"127.0.0.1:1\"\n{keys}\n{sections}\n"));
+        assert_eq!(diagnostics, []);
+        let folder = settings.expect("it is valid").snapshot;
+        assert_eq!(folder.as_deref(), expect.map(Path::new), "{keys} {sections}");
+    }
+    check(
+        "[gateway]\nhttp = \"127.0.0.1:1\"\n[snapshot]\nenabled = true\n",
+        "3:1: error: there is no `directory` in [snapshot] > add `directory = \"snapshots/\"`, or `data` \
+         in [gateway]",
+    );
+}
 
 #[test]
 fn every_key_reaches_the_settings() {

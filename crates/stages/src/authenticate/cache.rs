@@ -251,7 +251,7 @@ fn are_equal(one: &[u8], other: &[u8]) -> bool {
 
 impl Entry {
     /// Whether `issuers` has the verifying issuer at the same index, with the same keys and rules, and it has not revoked
-    /// the token. An application's key has none.
+    /// the token, or those of its client. An application's key has none.
     fn is_verified_by(&mut self, issuers: &[Arc<Issuer>]) -> bool {
         let Some(number) = self.caller.issuer else { return true };
         let Some(issuer) = issuers.get(number) else { return false };
@@ -267,7 +267,7 @@ impl Entry {
                 && issuer.name == known.name
                 && issuer.iss == known.iss
         });
-        let valid = same && !super::is_revoked(issuer, self.id.as_ref());
+        let valid = same && !super::is_revoked(issuer, &self.caller, self.id.as_ref());
         if valid {
             self.issuer = Some(Arc::clone(issuer));
         }
@@ -291,6 +291,7 @@ impl Entry {
             audiences,
             expires_s: _,
             not_before_s: _,
+            issued_s: _,
             confirmation: _,
         } = &*self.caller;
         let texts = [subject, client_id, token_id].into_iter().flatten().map(String::len);

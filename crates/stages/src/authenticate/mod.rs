@@ -144,7 +144,7 @@ fn verified(cache: &mut TokenCache, token: &[u8], issuers: &[Arc<Issuer>], now: 
         return Identity::Rejected(failure);
     }
     let id = id(issuer, &caller, token);
-    if is_revoked(issuer, id.as_ref()) {
+    if is_revoked(issuer, &caller, id.as_ref()) {
         return Identity::Rejected(AuthFailure::Revoked);
     }
     cache.insert(token, &caller, Some((issuer, id)), limits::TOKEN_CACHE_S_MAX, now);
@@ -168,7 +168,7 @@ fn opaque(cache: &TokenCache, token: &[u8], issuers: &[Arc<Issuer>], now: Now) -
     })
 }
 
-/// By what `issuer` revokes the token, if its revocations are followed. `None`: it cannot revoke the token.
+/// By what `issuer` revokes the token, if its revocations are followed. `None`: it cannot revoke the token alone.
 fn id(issuer: &Issuer, caller: &Caller, token: &[u8]) -> Option<TokenId> {
     issuer.revoked.as_ref()?;
     match &caller.token_id {
@@ -178,8 +178,14 @@ fn id(issuer: &Issuer, caller: &Caller, token: &[u8]) -> Option<TokenId> {
     }
 }
 
-fn is_revoked(issuer: &Issuer, id: Option<&TokenId>) -> bool {
-    issuer.revoked.as_ref().zip(id).is_some_and(|(revoked, id)| revoked.has(id))
+/// Whether `issuer` has revoked the token, which is revoked by `id`, or all tokens of its client.
+fn is_revoked(issuer: &Issuer, caller: &Caller, id: Option<&TokenId>) -> bool {
+    let Some(revoked) = issuer.revoked.as_ref().filter(|revoked| !revoked.is_empty()) else {
+        return false;
+    };
+    let has = |hash: &TokenId| revoked.has(hash, caller.issued_s);
+    let client = caller.client_id.as_ref();
+    id.is_some_and(has) || client.is_some_and(|client| has(&jose::sha256(client.as_bytes())))
 }
 
 /// Whether one of `issuers` has revoked the opaque `token`.
@@ -187,7 +193,7 @@ fn is_revoked_by_any(issuers: &[Arc<Issuer>], token: &[u8]) -> bool {
     let mut lists = issuers.iter().filter_map(|issuer| issuer.revoked.as_ref()).peekable();
     lists.peek().is_some() && {
         let id = jose::sha256(token);
-        lists.any(|revoked| revoked.has(&id))
+        lists.any(|revoked| revoked.has(&id, 0))
     }
 }
 
@@ -235,7 +241,7 @@ pub fn conclude(
     caller.expires_s.get_or_insert(u64::MAX);
     check_claims(&caller, issuer, now)?;
     let id = id(issuer, &caller, token);
-    if is_revoked(issuer, id.as_ref()) {
+    if is_revoked(issuer, &caller, id.as_ref()) {
         return Err(AuthFailure::Revoked);
     }
     let caller = Rc::new(caller);
@@ -407,6 +413,7 @@ fn caller(claims: Claims, number: usize, issuer: &Issuer) -> Caller {
         audiences: claims.aud,
         expires_s: claims.exp,
         not_before_s: claims.nbf,
+        issued_s: claims.iat.unwrap_or(0),
         claims: None,
         confirmation: claims.confirmation,
     }

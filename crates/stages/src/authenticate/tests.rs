@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use base::{Entropy, Now, limits};
 use jose::{Algorithm, Confirmation, Header, KeySet, SigningKey};
-use model::{AuthFailure, Caller, Issuer, KeyType, Revoked};
+use model::{AuthFailure, Caller, Extent, Issuer, KeyType, Revoked};
 
 use super::{
     Identity, Question, TokenCache, bearer, confirm, identify, identify_internal_key, thumbprint,
@@ -481,6 +481,40 @@ fn a_revoked_token_is_rejected_whether_or_not_it_is_cached() {
 }
 
 #[test]
+fn the_tokens_of_a_removed_client_are_revoked_with_or_without_jti_unless_it_came_back() {
+    let mut fixture = Fixture::new(vec![issuer(1)]);
+    let of = |client: &str, more: &str| {
+        sign(&format!(r#"{{"iss":"{ISS}","client_id":"{client}"{more}}}"#))
+    };
+    let removed = [
+        (of("a", r#","iat":10,"jti":"1""#), "issued at that second"),
+        (of("a", r#","iat":9"#), "without `jti`"),
+        (of("a", r#","jti":"2""#), "issued at an unknown time"),
+        (sign(&format!(r#"{{"iss":"{ISS}","azp":"a","iat":9}}"#)), "by `azp`"),
+    ];
+    let others = [
+        (of("a", r#","iat":11"#), "of a later client with this ID"),
+        (of("b", r#","iat":9"#), "of another client"),
+        (token(3), "without client"),
+    ];
+    fixture.revoke(&[]);
+    for (token, what) in removed.iter().chain(&others) {
+        fixture.check(token, Ok(()), what);
+    }
+    let mut revoked = Revoked::default();
+    revoked.add(jose::sha256(b"a"), Extent { issued_s: 10, until_s: u64::MAX });
+    fixture.publish(&revoked);
+    for times in ["cached", "not cached any more"] {
+        for (token, what) in &removed {
+            fixture.check(token, Err(AuthFailure::Revoked), &format!("{what}, {times}"));
+        }
+    }
+    for (token, what) in &others {
+        fixture.check(token, Ok(()), what);
+    }
+}
+
+#[test]
 fn an_issuer_of_internal_keys_decides_about_no_other_tokens_whatever_the_order() {
     let publisher = Issuer { internal_keys: true, ..issuer(1) };
     let resident = || Issuer { audiences: vec!["a".to_owned()], ..issuer(1) };
@@ -526,8 +560,14 @@ impl Fixture {
     fn revoke(&mut self, ids: &[&str]) {
         let mut revoked = Revoked::default();
         for id in ids {
-            revoked.add(jose::sha256(id.as_bytes()), u64::MAX);
+            let extent = Extent { issued_s: u64::MAX, until_s: u64::MAX };
+            revoked.add(jose::sha256(id.as_bytes()), extent);
         }
+        self.publish(&revoked);
+    }
+
+    /// The issuer is published again.
+    fn publish(&mut self, revoked: &Revoked) {
         for issuer in &mut self.issuers {
             let revoked = Some(Arc::new(revoked.clone()));
             *issuer = Arc::new(Issuer { revoked, ..Issuer::clone(issuer) });
