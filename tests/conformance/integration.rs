@@ -175,6 +175,8 @@ fn a_failure_runs_the_fault_sequence_and_without_one_gets_its_code() {
     let refusing = Upstream::refusing();
     let plain = proxy(&refusing, ENDPOINT);
     assert_eq!(post(&plain, "text/plain", "x").status_and_code(), "500 101503");
+    let empty = proxy(&refusing, &format!("{ENDPOINT}<faultSequence/>"));
+    assert_eq!(post(&empty, "text/plain", "x").status_and_code(), "500 101503");
     let handled = proxy(
         &refusing,
         &format!(
