@@ -171,6 +171,24 @@ fn an_api_finds_its_resource() {
 }
 
 #[test]
+fn versions_of_an_api_are_served_side_by_side() {
+    let api = |version: &str| {
+        format!(
+            "<api name=\"Orders\" context=\"/orders\" version=\"{version}\" version-type=\"url\"><resource>\
+             <inSequence><payloadFactory media-type=\"text\"><format>$1</format><args>\
+             <arg expression=\"$ctx:SYNAPSE_REST_API\"/></args></payloadFactory><respond/></inSequence></resource></api>"
+        )
+    };
+    let gateway = Gateway::mediating("<sequence name=\"unused\"/>").start();
+    gateway.apply_artefacts(&[("one.xml", &api("1.0.0")), ("two.xml", &api("2.0.0"))]);
+    assert_eq!(gateway.diagnostics(), "");
+    let of = |version: &str| gateway.fetch(&format!("GET /orders/{version}/x"), "").text();
+    assert_eq!([of("1.0.0"), of("2.0.0")], ["Orders:v1.0.0", "Orders:v2.0.0"]);
+    let labels = "api=\"Orders\",version=\"2.0.0\",status=\"200\"";
+    assert_eq!(gateway.metric("penstock_requests_total", labels), 1);
+}
+
+#[test]
 fn a_failure_runs_the_fault_sequence_and_without_one_gets_its_code() {
     let refusing = Upstream::refusing();
     let plain = proxy(&refusing, ENDPOINT);

@@ -240,7 +240,7 @@ impl Found<'_> {
         let texts = [
             ("REST_API_CONTEXT", &*self.api.base_path),
             ("REST_SUB_REQUEST_PATH", sub_path),
-            ("SYNAPSE_REST_API", &*self.api.name),
+            ("SYNAPSE_REST_API", &*self.api.key()),
         ];
         for (name, text) in texts {
             message.set(PropertyScope::Synapse, name, PropertyValue::new(text), budget)?;
@@ -308,6 +308,12 @@ impl Program {
 }
 
 impl Api {
+    /// What tells it from others.
+    #[must_use]
+    pub fn key(&self) -> String {
+        model::api_key(&self.name, self.version.as_deref())
+    }
+
     /// The methods of the resources at a path below the API's, in upper case; `None` if one of them takes all.
     #[must_use]
     pub fn methods(&self, rest: &str, query: &str) -> Option<Vec<&str>> {

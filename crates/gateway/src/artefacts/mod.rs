@@ -383,7 +383,8 @@ fn services(program: &Program, cors: Option<&Cors>) -> Vec<(Service, Arc<Api>)> 
         let path = api.base_path.clone();
         let transports = transports(api.transports);
         let cors = cors.cloned();
-        let found = Api { transports, cors, ..Api::new(api.name.clone(), String::new(), path) };
+        let version = api.version.clone().unwrap_or_default();
+        let found = Api { transports, cors, ..Api::new(api.name.clone(), version, path) };
         (Service::Api(number), Arc::new(found))
     });
     let inbounds = program.inbounds().iter().enumerate().map(|(number, inbound)| {

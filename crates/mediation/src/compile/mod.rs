@@ -373,7 +373,7 @@ impl Compiler {
         program.endpoint_names.retain(|name, _| artefacts.is_good("endpoint", name));
         program.templates.retain(|name, _| artefacts.is_good("template", name));
         program.proxies.retain(|proxy| artefacts.is_good("proxy", &proxy.name));
-        program.apis.retain(|api| artefacts.is_good("api", &api.name));
+        program.apis.retain(|api| artefacts.is_good("api", &api.key()));
         program.inbounds.retain(|one| artefacts.is_good("inboundEndpoint", &one.name));
     }
 }

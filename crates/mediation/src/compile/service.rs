@@ -117,7 +117,9 @@ impl Compiler {
 
     pub(super) fn api(&mut self, element: &Element<'_>) -> Option<()> {
         let name = element.required(self, "name")?.to_owned();
-        let is_first = self.claims("api", &name, element);
+        let version = element.optional("version").map(str::to_owned);
+        let key = model::api_key(&name, version.as_deref());
+        let is_first = self.claims("api", &key, element);
         let context = element.required(self, "context")?;
         element.ignore(&["publishSwagger"]);
         if !context.starts_with('/') {
@@ -166,7 +168,6 @@ impl Compiler {
             return None;
         }
         if is_first {
-            let version = element.optional("version").map(str::to_owned);
             let host = element.optional("hostname").map(str::to_owned);
             let port = match element.number(self, "port", 0)? {
                 0 => None,

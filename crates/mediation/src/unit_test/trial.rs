@@ -152,8 +152,8 @@ impl Setting<'_> {
         match &self.subject {
             Subject::Sequence(_) => String::new(),
             Subject::Proxy(name) => format!("/services/{name}"),
-            Subject::Api(name) => {
-                let api = self.program.apis().iter().find(|api| api.name == *name);
+            Subject::Api(key) => {
+                let api = self.program.apis().iter().find(|api| api.key() == *key);
                 api.map(|api| api.base_path.clone()).unwrap_or_default()
             }
         }
