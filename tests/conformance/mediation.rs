@@ -121,6 +121,19 @@ fn members_get_turns_by_their_weights() {
 }
 
 #[test]
+fn each_group_has_turns_of_its_own() {
+    let upstreams = [(); 4].map(|()| Upstream::fixed("ok"));
+    let calls = upstreams.chunks(2).map(|pair| {
+        let members: String = pair.iter().map(|upstream| address(upstream, "")).collect();
+        format!("<call><endpoint><loadbalance>{members}</loadbalance></endpoint></call>")
+    });
+    let calls: String = calls.collect();
+    let gateway = serving(&upstreams[0], &proxy(&format!("{calls}<respond/>")));
+    assert_eq!(fetch(&gateway, 4), ["ok"; 4]);
+    assert_eq!(upstreams.each_ref().map(|upstream| upstream.requests().len()), [2; 4]);
+}
+
+#[test]
 fn only_the_listed_errors_suspend_an_endpoint_or_go_to_the_next_member() {
     let (refusing, works) = (Upstream::refusing(), Upstream::fixed("works"));
     let suspend = |codes: &str| {
