@@ -238,6 +238,8 @@ pub struct Endpoint {
     pub credentials: Option<Credentials>,
     /// A WSDL says where it is.
     pub is_wsdl: bool,
+    /// As a member of a group by weight.
+    pub(crate) weight: Option<u32>,
     /// What is set on every message that is sent there; not of a member of a group.
     pub(crate) properties: Arc<[Box<dyn Mediator>]>,
 }

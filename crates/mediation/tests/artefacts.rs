@@ -429,6 +429,16 @@ fn what_an_endpoint_cannot_do_is_said_by_name() {
             "a property of a member is not served",
         ),
         (
+            "<loadbalance algorithm=\"WeightedRoundRobin\"><endpoint><address uri=\"http://h\"/>\
+             <property name=\"loadbalance.weight\" value=\"0\"/></endpoint></loadbalance>",
+            "`loadbalance.weight` is `0`, not a number above zero",
+        ),
+        (
+            "<loadbalance><endpoint><address uri=\"http://h\"/><property name=\"loadbalance.weight\" value=\"2\"/>\
+             </endpoint></loadbalance>",
+            "warning: the weights of the members have no effect",
+        ),
+        (
             "<address uri=\"http://h\"><suspendOnFailure><progressionFactor>-1</progressionFactor></suspendOnFailure></address>",
             "`progressionFactor` is `-1`",
         ),

@@ -25,6 +25,9 @@ fn address(wsdl: xml::Node<'_>, service: &str, port: &str) -> Option<String> {
     address.attribute("", "location").map(str::to_owned)
 }
 
+/// A property that is for the group of an endpoint, and not for its messages. Source: Synapse's `WeightedRoundRobin`.
+const WEIGHT: &str = "loadbalance.weight";
+
 /// Attributes of designers and statistics, without effect.
 const IGNORED: &[&str] = &["statistics", "trace", "name"];
 
@@ -58,13 +61,17 @@ impl Compiler {
             .children()
             .filter(|child| !is_note(child))
             .partition(|child| matches!(child.name(), "property" | "session"));
-        let mut properties = Vec::new();
+        let (mut properties, mut weight) = (Vec::new(), None);
         let mut kinds = kinds.into_iter();
         let Some(child) = kinds.next() else {
             self.error(element, "the endpoint is empty".to_owned(), None);
             return None;
         };
         for other in others.into_iter().chain(kinds) {
+            if other.name() == "property" && other.attribute("name") == Some(WEIGHT) {
+                weight = self.weight(&other);
+                continue;
+            }
             if other.name() == "property" {
                 properties.extend(self.endpoint_property(&other));
                 continue;
@@ -81,7 +88,20 @@ impl Compiler {
         let endpoint = self.deeper(&child, Self::endpoint_kind);
         child.ignore(IGNORED);
         child.finish(self);
-        Some(Endpoint { properties: properties.into(), ..endpoint? })
+        Some(Endpoint { properties: properties.into(), weight, ..endpoint? })
+    }
+
+    /// The property that says how many messages in turn a member of a group gets.
+    fn weight(&mut self, element: &Element<'_>) -> Option<u32> {
+        element.ignore(&["name", "scope"]);
+        let value = element.required(self, "value")?;
+        element.finish(self);
+        let weight = value.trim().parse().ok().filter(|weight| *weight > 0);
+        if weight.is_none() {
+            let message = format!("`{WEIGHT}` is `{value}`, not a number above zero");
+            self.error(element, message, None);
+        }
+        weight
     }
 
     /// What is set on every message that is sent there.
