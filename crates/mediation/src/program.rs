@@ -68,6 +68,8 @@ pub struct Program {
     pub(crate) sequences: Vec<Sequence>,
     pub(crate) sequence_names: HashMap<String, SequenceId>,
     pub(crate) endpoint_names: HashMap<String, EndpointId>,
+    /// Other names of these.
+    pub(crate) endpoint_aliases: HashMap<String, EndpointId>,
     pub(crate) endpoints: Vec<Endpoint>,
     /// Names of endpoints inside other artefacts, which nothing refers to.
     pub(crate) inner_names: HashMap<EndpointId, String>,
@@ -112,7 +114,7 @@ impl Program {
     /// The endpoint of this name.
     #[must_use]
     pub fn endpoint(&self, name: &str) -> Option<EndpointId> {
-        self.endpoint_names.get(name).copied()
+        self.endpoint_names.get(name).or_else(|| self.endpoint_aliases.get(name)).copied()
     }
 
     /// An endpoint by number.

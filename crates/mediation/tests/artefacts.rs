@@ -164,6 +164,22 @@ fn a_group_of_endpoints_is_resolved_for_the_host() {
 }
 
 #[test]
+fn an_endpoint_may_be_another_one() {
+    let alias = |name: &str, of: &str| format!("<endpoint name=\"{name}\" key=\"{of}\"/>");
+    let aliases = [alias("first", "second"), alias("second", "b")].concat();
+    assert_eq!(proxy(&aliases, " endpoint=\"first\">", &echo).sent, ["http://b/ 1"]);
+    let known = program(&format!("{ENDPOINTS}{aliases}"));
+    assert_eq!(known.endpoint("first"), known.endpoint("b"), "with its state");
+    let computed = "<endpoint name=\"e\" key-expression=\"concat('', 'b')\"/>";
+    assert_eq!(proxy(computed, " endpoint=\"e\">", &echo).sent, ["http://b/ 1"]);
+    for wrong in [alias("x", "y"), alias("x", "x"), alias("x", "z") + &alias("z", "x")] {
+        let found = diagnostics(&format!("{ENDPOINTS}{wrong}"));
+        assert!(found.iter().all(|text| text.contains("there is no endpoint")), "{found:?}");
+        assert!(!found.is_empty(), "{wrong}");
+    }
+}
+
+#[test]
 fn an_endpoint_by_computed_name_must_exist() {
     let target = |name: &str| {
         format!(

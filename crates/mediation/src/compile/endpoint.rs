@@ -34,13 +34,9 @@ const IGNORED: &[&str] = &["statistics", "trace", "name"];
 impl Compiler {
     /// An endpoint inside another element: a reference by `key` or `key-expression`, or a definition.
     pub(crate) fn endpoint(&mut self, element: &Element<'_>) -> Option<EndpointId> {
-        let found = match (element.optional("key"), element.optional("key-expression")) {
-            (Some(key), _) => self.endpoint_named(element, key),
-            (None, Some(source)) => {
-                let kind = EndpointKind::Computed(element.compiled(self, source)?);
-                Some(self.new_endpoint(Endpoint { kind, ..Endpoint::default() }))
-            }
-            (None, None) => {
+        let found = match element.optional("key") {
+            Some(key) => self.endpoint_named(element, key),
+            None => {
                 let endpoint = self.endpoint_of(element)?;
                 let id = self.new_endpoint(endpoint);
                 let name = element.optional("name").map(str::to_owned);
@@ -54,6 +50,10 @@ impl Compiler {
     }
 
     pub(super) fn endpoint_of(&mut self, element: &Element<'_>) -> Option<Endpoint> {
+        if let Some(source) = element.optional("key-expression") {
+            let kind = EndpointKind::Computed(element.compiled(self, source)?);
+            return Some(Endpoint { kind, ..Endpoint::default() });
+        }
         if let Some(name) = element.optional("template") {
             return self.endpoint_of_template(element, name);
         }

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use model::{ArtefactSet, Diagnostic, Place, Resource, Severity};
 use xslt::Stylesheet;
 
+use crate::limits;
 use crate::mediators::{CachePolicy, ORIGINAL};
 use crate::program::{Endpoint, EndpointId, Program, Sequence, SequenceId, Site, Template};
 use units::{Unit, in_registry, in_registry_or, mentions, units};
@@ -54,6 +55,8 @@ pub struct Compiler {
     inbound_names: BTreeSet<String>,
     /// By file, and as the artefact names them.
     documents: BTreeMap<(String, String), Arc<[u8]>>,
+    /// Endpoints that are another one, and its name.
+    aliases: BTreeMap<String, String>,
     endpoint_templates: HashMap<String, endpoint::Template>,
     endpoint_depth: usize,
     /// The size of the endpoint templates that were used, with their values.
@@ -108,6 +111,7 @@ impl Compiler {
             compiler.enter_artefact(number, unit.file);
             compiler.declare(unit);
         }
+        compiler.resolve_aliases();
         for (number, unit) in units.iter().enumerate() {
             compiler.enter_artefact(number, unit.file);
             compiler.define(unit.node);
@@ -150,12 +154,19 @@ impl Compiler {
                 }
             }
             "template" => self.declare_template(&element),
-            "endpoint" => {
-                let id = self.new_endpoint(Endpoint::default());
-                if self.claims("endpoint", &name, &element) {
-                    self.program.endpoint_names.insert(name, id);
+            "endpoint" => match artefact.attribute("", "key").filter(|key| !key.is_empty()) {
+                Some(key) => {
+                    if self.claims("endpoint", &name, &element) {
+                        self.aliases.insert(name, in_registry_or(key).into_owned());
+                    }
                 }
-            }
+                None => {
+                    let id = self.new_endpoint(Endpoint::default());
+                    if self.claims("endpoint", &name, &element) {
+                        self.program.endpoint_names.insert(name, id);
+                    }
+                }
+            },
             "inboundEndpoint" => {
                 self.inbound_names.insert(name);
             }
@@ -197,6 +208,23 @@ impl Compiler {
         is_first
     }
 
+    /// Gives endpoints that are another one by `key` its number. Of a circle, none gets one.
+    fn resolve_aliases(&mut self) {
+        for (name, key) in &self.aliases {
+            let mut key = key;
+            for _ in 0..limits::ENDPOINT_DEPTH_MAX {
+                match (self.program.endpoint_names.get(key), self.aliases.get(key)) {
+                    (Some(id), _) => {
+                        self.program.endpoint_aliases.insert(name.clone(), *id);
+                        break;
+                    }
+                    (None, Some(next)) => key = next,
+                    (None, None) => break,
+                }
+            }
+        }
+    }
+
     fn define(&mut self, artefact: xml::Node<'_>) {
         let element = Element::new(artefact);
         element.ignore(&["name", "trace", "statistics"]);
@@ -205,6 +233,10 @@ impl Compiler {
                 if let Some(id) = self.artefacts.sequence() {
                     self.fill(id, &element);
                 }
+            }
+            "endpoint" if element.optional("key").is_some() => {
+                let key = element.optional("key").unwrap_or_default();
+                self.endpoint_named(&element, key);
             }
             "endpoint" => {
                 let found = self.endpoint_of(&element);
@@ -371,6 +403,7 @@ impl Compiler {
         let (program, artefacts) = (&mut self.program, &self.artefacts);
         program.sequence_names.retain(|name, _| artefacts.is_good("sequence", name));
         program.endpoint_names.retain(|name, _| artefacts.is_good("endpoint", name));
+        program.endpoint_aliases.retain(|name, _| artefacts.is_good("endpoint", name));
         program.templates.retain(|name, _| artefacts.is_good("template", name));
         program.proxies.retain(|proxy| artefacts.is_good("proxy", &proxy.name));
         program.apis.retain(|api| artefacts.is_good("api", &api.key()));
