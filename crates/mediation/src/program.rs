@@ -7,7 +7,7 @@ use std::sync::Arc;
 use expression::mapping::Rules;
 use expression::{BodyUse, Expression};
 
-use crate::Mediator;
+use crate::{Mediator, PropertyValue};
 use crate::compile::Entry;
 use crate::service::{Api, Inbound, Proxy};
 
@@ -79,6 +79,8 @@ pub struct Program {
     pub(crate) inbounds: Vec<Inbound>,
     /// Local entries, and the registry by path, if a message may name one.
     pub(crate) entries: HashMap<String, Entry>,
+    /// Local entries that `get-property()` names.
+    pub(crate) entry_values: HashMap<String, PropertyValue>,
     /// What expressions read as `configs.NAME`.
     pub(crate) configs: HashMap<String, String>,
     /// Whether an artefact mentions [`crate::mediators::ORIGINAL`].

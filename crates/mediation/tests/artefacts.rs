@@ -164,6 +164,28 @@ fn a_group_of_endpoints_is_resolved_for_the_host() {
 }
 
 #[test]
+fn get_property_reads_a_local_entry_where_there_is_no_property() {
+    let entries = "<localEntry key=\"host\">http://b</localEntry>\
+        <localEntry key=\"tree\"><a xmlns=\"\"><b>7</b></a></localEntry>";
+    let log = |name: &str, source: &str| {
+        format!("<log level=\"custom\"><property name=\"{name}\" expression=\"{source}\"/></log>")
+    };
+    let target = format!(
+        "><inSequence><property name=\"uri.var.host\" expression=\"get-property('host')\"/>{}{}{}\
+         <call><endpoint><http uri-template=\"{{uri.var.host}}/x\"/></endpoint></call>\
+         <property name=\"host\" value=\"own\"/>{}<respond/></inSequence>",
+        log("nodes", "get-property('tree')//b"),
+        log("text", "get-property( 'tree' )"),
+        log("other", "get-property('axis2', 'host')"),
+        log("property", "get-property('host')"),
+    );
+    let ran = proxy(entries, &target, &echo);
+    assert_eq!(ran.sent, ["http://b/x 1"]);
+    let expect = ["nodes = 7", "text = <a><b>7</b></a>", "other = null", "property = own"];
+    assert_eq!(ran.log, expect);
+}
+
+#[test]
 fn an_endpoint_may_be_another_one() {
     let alias = |name: &str, of: &str| format!("<endpoint name=\"{name}\" key=\"{of}\"/>");
     let aliases = [alias("first", "second"), alias("second", "b")].concat();

@@ -20,7 +20,7 @@ use xslt::Stylesheet;
 use crate::limits;
 use crate::mediators::{CachePolicy, ORIGINAL};
 use crate::program::{Endpoint, EndpointId, Program, Sequence, SequenceId, Site, Template};
-use units::{Unit, in_registry, in_registry_or, mentions, units};
+use units::{Unit, in_registry, in_registry_or, mentions, named_properties, units};
 
 pub use element::Element;
 pub(crate) use entry::Entry;
@@ -122,6 +122,11 @@ impl Compiler {
             let name = default.node.attribute("", "name").unwrap_or_default();
             compiler.program.sequence_names.remove(name);
         }
+        let named = units.iter().flat_map(|unit| named_properties(unit.node));
+        let values = named.filter_map(|name| {
+            Some((name.to_owned(), compiler.entries.get(name)?.value()))
+        });
+        compiler.program.entry_values = values.collect();
         if compiler.keeps_entries {
             let resources = compiler.resources.iter();
             let resources = resources.map(|(path, of)| (path.clone(), Entry::of(&of.bytes)));

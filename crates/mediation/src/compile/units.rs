@@ -64,6 +64,19 @@ fn named_paths(document: &xml::Document) -> Vec<String> {
     keys.filter_map(model::resource_path).collect()
 }
 
+/// The names that `get-property()` has in a text or an attribute, without a scope.
+pub(super) fn named_properties<'u>(artefact: xml::Node<'u>) -> impl Iterator<Item = &'u str> {
+    let texts = artefact.descendants().flat_map(|node| {
+        std::iter::once(node.text()).chain(node.attributes().map(|attribute| attribute.text()))
+    });
+    texts.flat_map(|text| text.split("get-property(").skip(1)).filter_map(|rest| {
+        let rest = rest.trim_start();
+        let mark = rest.chars().next().filter(|mark| matches!(mark, '\'' | '"'))?;
+        let (name, after) = rest.get(1..)?.split_once(mark)?;
+        after.trim_start().starts_with(')').then_some(name)
+    })
+}
+
 /// Whether a text or an attribute has `name` in it.
 pub(super) fn mentions(artefact: xml::Node<'_>, name: &str) -> bool {
     let has = |node: xml::Node<'_>| node.text().contains(name);

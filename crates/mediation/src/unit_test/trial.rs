@@ -238,7 +238,7 @@ impl Setting<'_> {
                 }
                 let Some(message) = &ended.message else { return Ok(None) };
                 let budget = Budget::large();
-                let view = View::new(message, &[], self.environment, &budget);
+                let view = View::new(message, &[], (&self.program, self.environment), &budget);
                 match expression.evaluate_within(&view, &budget) {
                     Ok(value) if value.is_null() => Ok(None),
                     Ok(value) => Ok(Some(value.text().into_owned())),
