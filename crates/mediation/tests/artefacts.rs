@@ -186,6 +186,47 @@ fn get_property_reads_a_local_entry_where_there_is_no_property() {
 }
 
 #[test]
+fn sequences_and_endpoints_in_local_entries_are_artefacts_where_they_are_named() {
+    let entry = |key: &str, content: &str| format!("<localEntry key=\"{key}\">{content}</localEntry>");
+    let log = "<log level=\"custom\"><property name=\"in\" value=\"inner\"/></log>";
+    let entries = [
+        entry("outer", "<sequence><sequence key=\"inner\"/></sequence>"),
+        entry("inner", &format!("<sequence>{log}</sequence>")),
+        entry("to", "<endpoint><address uri=\"http://to/\"/></endpoint>"),
+        entry("unused", "<sequence><unknown/></sequence>"),
+    ];
+    let ran = proxy(&entries.concat(), " inSequence=\"outer\" endpoint=\"to\">", &echo);
+    assert_eq!((ran.sent, ran.log), (vec!["http://to/ 1".to_owned()], vec!["in = inner".to_owned()]));
+    let broken = entry("bad", "<sequence><unknown/></sequence>");
+    let found = diagnostics(&format!("{broken}<sequence name=\"s\"><sequence key=\"bad\"/></sequence>"));
+    assert!(found.iter().any(|text| text.contains("uses the sequence `bad`")), "{found:?}");
+}
+
+#[test]
+fn a_local_entry_may_be_a_sequence_of_another_file() {
+    const NS: &str = "xmlns=\"http://ws.apache.org/ns/synapse\"";
+    let text = format!(
+        "<definitions {NS}><localEntry key=\"s\" src=\"file:s.xml\"/><proxy name=\"P\"><target inSequence=\"s\"/></proxy>\
+         </definitions>"
+    );
+    let sequence = format!("<sequence {NS} name=\"any\"><respond/></sequence>");
+    let artefact = model::Artefact {
+        kind: model::ArtefactKind::Definitions,
+        name: "a.xml".to_owned(),
+        version: String::new(),
+        file: "a.xml".into(),
+        bytes: text.into_bytes().into(),
+        configs: std::collections::BTreeMap::default(),
+        documents: [("file:s.xml".to_owned(), sequence.into_bytes().into())].into(),
+        contains: Vec::new(),
+        application: None,
+    };
+    let set = model::ArtefactSet { artefacts: vec![artefact], ..model::ArtefactSet::default() };
+    let (program, diagnostics) = Compiler::compile_set(&set);
+    assert_eq!((program.proxies().len(), diagnostics), (1, Vec::new()));
+}
+
+#[test]
 fn an_endpoint_may_be_another_one() {
     let alias = |name: &str, of: &str| format!("<endpoint name=\"{name}\" key=\"{of}\"/>");
     let aliases = [alias("first", "second"), alias("second", "b")].concat();

@@ -20,7 +20,9 @@ use xslt::Stylesheet;
 use crate::limits;
 use crate::mediators::{CachePolicy, ORIGINAL};
 use crate::program::{Endpoint, EndpointId, Program, Sequence, SequenceId, Site, Template};
-use units::{Unit, in_registry, in_registry_or, mentions, named_properties, units};
+use units::{
+    Unit, in_entries, in_registry, in_registry_or, is_entry, mentions, named_properties, units,
+};
 
 pub use element::Element;
 pub(crate) use entry::Entry;
@@ -106,7 +108,9 @@ impl Compiler {
         let mut compiler = self;
         let document = defaults::document();
         let defaults = compiler.defaults(&document, units);
-        let units: Vec<_> = units.iter().chain(&defaults).copied().collect();
+        let sources = compiler.sources(units);
+        let entries = in_entries(units, &sources);
+        let units: Vec<_> = units.iter().chain(&defaults).chain(&entries).copied().collect();
         for (number, unit) in units.iter().enumerate() {
             compiler.enter_artefact(number, unit.file);
             compiler.declare(unit);
@@ -139,6 +143,16 @@ impl Compiler {
             || texts.any(|text| std::str::from_utf8(text).is_ok_and(|it| it.contains(ORIGINAL)));
         compiler.program.link();
         (compiler.program, compiler.diagnostics)
+    }
+
+    /// The local entries whose content is elsewhere, with that.
+    fn sources<'u>(&self, units: &[Unit<'u>]) -> Vec<(Unit<'u>, xml::Document)> {
+        let source = |unit: &Unit<'u>| {
+            let src = unit.node.attribute("", "src").filter(|_| is_entry(unit.node))?;
+            let key = (unit.file.to_string_lossy().into_owned(), src.trim().to_owned());
+            Some((*unit, xml::Document::parse(self.documents.get(&key)?).ok()?))
+        };
+        units.iter().filter_map(source).collect()
     }
 
     fn enter_artefact(&mut self, number: usize, file: &Path) {
