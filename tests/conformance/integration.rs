@@ -189,6 +189,39 @@ fn versions_of_an_api_are_served_side_by_side() {
 }
 
 #[test]
+fn sequences_read_where_a_request_came_in() {
+    let upstream = Upstream::echo();
+    let read = |names: &[&str]| {
+        let arguments = names.iter().map(|name| format!("<arg expression=\"get-property('{name}')\"/>"));
+        let format = (1..=names.len()).map(|at| format!("${at}")).collect::<Vec<_>>().join(" ");
+        format!(
+            "<payloadFactory media-type=\"text\"><format>{format}</format><args>{}</args></payloadFactory>",
+            arguments.collect::<String>()
+        )
+    };
+    let names = ["TRANSPORT_IN_NAME", "SYNAPSE_REST_API", "SYNAPSE_REST_API_VERSION",
+        "SYNAPSE_REST_API_VERSION_STRATEGY", "REST_API_CONTEXT", "rest.url.pattern"];
+    // The response has them, too.
+    let artefacts = format!(
+        "<api name=\"Orders\" context=\"/orders\" version=\"1.0\" version-type=\"url\"><resource url-mapping=\"/x\"/>\
+         <resource uri-template=\"/{{id}}\"><inSequence><call><endpoint><address uri=\"http://{}/\"/></endpoint></call>\
+         {}<respond/></inSequence></resource><resource methods=\"PUT\"><inSequence>{}<respond/></inSequence></resource></api>\
+         <proxy name=\"it\"><target><inSequence>{}<respond/></inSequence></target></proxy>",
+        upstream.address(),
+        read(&names),
+        read(&["REST_URL_PREFIX"]),
+        read(&["proxy.name", "TRANSPORT_IN_NAME"]),
+    );
+    let gateway = Gateway::mediating(&artefacts).start();
+    let expect = "http Orders:v1.0 1.0 url /orders /{id}";
+    assert_eq!(gateway.fetch("GET /orders/1.0/7", "").text(), expect);
+    assert_eq!(gateway.fetch("PUT /orders/1.0/7/8", "").text(), "http://gateway");
+    assert_eq!(gateway.fetch("GET /services/it", "").text(), "it http");
+    let secure = gateway.connect_tls().fetch("GET /services/it", "").text();
+    assert_eq!(secure, "it https");
+}
+
+#[test]
 fn a_failure_runs_the_fault_sequence_and_without_one_gets_its_code() {
     let refusing = Upstream::refusing();
     let plain = proxy(&refusing, ENDPOINT);

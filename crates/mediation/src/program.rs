@@ -185,6 +185,9 @@ impl Program {
 
     /// Computes what each sequence needs: the maximum over everything that it can reach.
     pub(crate) fn link(&mut self) {
+        for (number, api) in self.apis.iter_mut().enumerate() {
+            api.number = number;
+        }
         let reach = |sequence: &Sequence| {
             let own = sequence.steps.iter().map(|step| step.mediator.body_use()).max();
             let next = sequence.steps.iter().flat_map(|step| step.mediator.enters());

@@ -1,5 +1,6 @@
 //! Where messages come in: proxy services, and the resources of REST APIs.
 
+use std::borrow::Cow;
 use std::path::Path;
 
 use expression::Budget;
@@ -105,6 +106,21 @@ impl Inbound {
     }
 }
 
+/// Where a request came in. Expressions read properties of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Arrival {
+    pub service: Option<Served>,
+    /// Over TLS.
+    pub secure: bool,
+}
+
+/// What serves a request, by number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Served {
+    Proxy(usize),
+    Resource { api: usize, resource: usize },
+}
+
 /// A REST API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Api {
@@ -112,6 +128,10 @@ pub struct Api {
     /// Context and version, without a trailing `/`.
     pub base_path: String,
     pub version: Option<String>,
+    /// `version-type`, if it has a version.
+    pub(crate) version_type: Option<&'static str>,
+    /// Its position in the program.
+    pub(crate) number: usize,
     pub transports: Transports,
     /// `binds-to`
     pub bindings: Bindings,
@@ -125,6 +145,8 @@ pub struct Resource {
     pub methods: Vec<String>,
     pub path: ResourcePath,
     pub flow: Flow,
+    /// Its position in the API.
+    pub(crate) number: usize,
     pub(crate) conditions: Conditions,
 }
 
@@ -223,11 +245,14 @@ pub struct Found<'p> {
 }
 
 impl Found<'_> {
-    /// Sets the properties that sequences read: `uri.var.*`, `query.param.*` and `REST_*`.
+    /// Sets the properties that sequences read: `uri.var.*`, `query.param.*` and `REST_SUB_REQUEST_PATH`. Others are read
+    /// of the message's [`Arrival`].
     ///
     /// # Errors
     /// As [`Message::set`].
     pub fn describe(&self, message: &mut Message, budget: &Budget) -> Result<(), Failure> {
+        let (api, resource) = (self.api.number, self.resource.number);
+        message.arrival.service = Some(Served::Resource { api, resource });
         let lists = [("uri.var", &self.variables), ("query.param", &self.query)];
         for (prefix, list) in lists {
             for (name, value) in list {
@@ -237,19 +262,44 @@ impl Found<'_> {
             }
         }
         let sub_path = self.postfix.split('?').next().unwrap_or_default();
-        let texts = [
-            ("REST_API_CONTEXT", &*self.api.base_path),
-            ("REST_SUB_REQUEST_PATH", sub_path),
-            ("SYNAPSE_REST_API", &*self.api.key()),
-        ];
-        for (name, text) in texts {
-            message.set(PropertyScope::Synapse, name, PropertyValue::new(text), budget)?;
-        }
-        Ok(())
+        let sub_path = PropertyValue::new(sub_path);
+        message.set(PropertyScope::Synapse, "REST_SUB_REQUEST_PATH", sub_path, budget)
     }
 }
 
 impl Program {
+    /// A property of a request that came in there. Source: Synapse's `API.process`, `Resource.process` and
+    /// `ProxyServiceMessageReceiver`.
+    pub(crate) fn of_arrival(&self, message: &Message, name: &str) -> Option<Cow<'_, str>> {
+        let Arrival { service, secure } = message.arrival;
+        let scheme = if secure { "https" } else { "http" };
+        if name == "TRANSPORT_IN_NAME" {
+            return Some(scheme.into());
+        }
+        let (api, resource) = match service? {
+            Served::Proxy(number) => {
+                let proxy = self.proxies.get(number).filter(|_| name == "proxy.name");
+                return proxy.map(|proxy| proxy.name.as_str().into());
+            }
+            Served::Resource { api, resource } => (self.apis.get(api)?, resource),
+        };
+        match name {
+            "SYNAPSE_REST_API" => Some(api.key().into()),
+            "SYNAPSE_REST_API_VERSION" => api.version.as_deref().map(Cow::from),
+            "SYNAPSE_REST_API_VERSION_STRATEGY" => api.version_type.map(Cow::from),
+            "REST_API_CONTEXT" => Some(api.context().into()),
+            "REST_URL_PREFIX" => {
+                let host = message.head.field("Host")?;
+                Some(format!("{scheme}://{host}").into())
+            }
+            "rest.url.pattern" => match &api.resources.get(resource)?.path {
+                ResourcePath::Template(path) | ResourcePath::Mapping(path) => Some(path.into()),
+                ResourcePath::Any => None,
+            },
+            _ => None,
+        }
+    }
+
     /// The resource for a request. `target`: path and query.
     #[must_use]
     pub fn resource(&self, asked: &Asked<'_>, target: &str) -> Matched<'_> {
@@ -312,6 +362,13 @@ impl Api {
     #[must_use]
     pub fn key(&self) -> String {
         model::api_key(&self.name, self.version.as_deref())
+    }
+
+    /// The base path without a version that follows it.
+    fn context(&self) -> &str {
+        let version = self.version.as_deref().filter(|_| self.version_type == Some("url"));
+        let context = version.and_then(|version| self.base_path.strip_suffix(version));
+        context.and_then(|context| context.strip_suffix('/')).unwrap_or(&self.base_path)
     }
 
     /// The methods of the resources at a path below the API's, in upper case; `None` if one of them takes all.

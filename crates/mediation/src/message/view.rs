@@ -122,7 +122,8 @@ impl<'m> View<'m> {
             return None;
         }
         let own = self.message.described(name, self.budget);
-        own.or_else(|| (name == "MessageID").then(|| self.environment.message_id())?)
+        let own = own.or_else(|| (name == "MessageID").then(|| self.environment.message_id())?);
+        own.or_else(|| self.program.of_arrival(self.message, name))
     }
 
     /// Markup is charged before it is written; without budget the next step fails.

@@ -10,6 +10,7 @@ use super::compare::is_same;
 use super::mock::{self, Instead, MockService, Sent};
 use super::{Actual, Assertion, Case, HARNESS, Subject};
 use crate::bench::{Bench, BenchHead, perform};
+use crate::service::Served;
 use crate::{
     Answer, Asked, Body, Code, Direction, Environment, Exchange, Failure, Flow, Format, LogLevel,
     Matched, Message, PlainHead, Program, Properties, PropertyScope, PropertyValue, Run, View,
@@ -105,8 +106,10 @@ impl Setting<'_> {
         Ok(match &self.subject {
             Subject::Sequence(_) => (self.program.sequence(HARNESS).map(|id| of(Some(id))), None),
             Subject::Proxy(name) => {
-                let proxy = self.program.proxies().iter().find(|proxy| proxy.name == *name);
-                or_status(proxy.map(|proxy| proxy.flow), 404)
+                let mut all = self.program.proxies().iter().enumerate();
+                let proxy = all.find(|(_, proxy)| proxy.name == *name);
+                message.arrival.service = proxy.map(|(number, _)| Served::Proxy(number));
+                or_status(proxy.map(|(_, proxy)| proxy.flow), 404)
             }
             Subject::Api(_) => {
                 let method = self.method(case);
