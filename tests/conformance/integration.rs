@@ -192,15 +192,22 @@ fn versions_of_an_api_are_served_side_by_side() {
 fn sequences_read_where_a_request_came_in() {
     let upstream = Upstream::echo();
     let read = |names: &[&str]| {
-        let arguments = names.iter().map(|name| format!("<arg expression=\"get-property('{name}')\"/>"));
+        let arguments =
+            names.iter().map(|name| format!("<arg expression=\"get-property('{name}')\"/>"));
         let format = (1..=names.len()).map(|at| format!("${at}")).collect::<Vec<_>>().join(" ");
         format!(
             "<payloadFactory media-type=\"text\"><format>{format}</format><args>{}</args></payloadFactory>",
             arguments.collect::<String>()
         )
     };
-    let names = ["TRANSPORT_IN_NAME", "SYNAPSE_REST_API", "SYNAPSE_REST_API_VERSION",
-        "SYNAPSE_REST_API_VERSION_STRATEGY", "REST_API_CONTEXT", "rest.url.pattern"];
+    let names = [
+        "TRANSPORT_IN_NAME",
+        "SYNAPSE_REST_API",
+        "SYNAPSE_REST_API_VERSION",
+        "SYNAPSE_REST_API_VERSION_STRATEGY",
+        "REST_API_CONTEXT",
+        "rest.url.pattern",
+    ];
     // The response has them, too.
     let artefacts = format!(
         "<api name=\"Orders\" context=\"/orders\" version=\"1.0\" version-type=\"url\"><resource url-mapping=\"/x\"/>\

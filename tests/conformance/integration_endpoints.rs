@@ -100,7 +100,10 @@ fn a_request_that_passes_through_and_fails_goes_to_its_own_error_handler() {
 
 /// A POST of 10 bytes, or one whose body ends with its last chunk.
 fn posts() -> [&'static str; 2] {
-    ["Content-Length: 10\r\n\r\n0123456789", "Transfer-Encoding: chunked\r\n\r\na\r\n0123456789\r\n0\r\n\r\n"]
+    [
+        "Content-Length: 10\r\n\r\n0123456789",
+        "Transfer-Encoding: chunked\r\n\r\na\r\n0123456789\r\n0\r\n\r\n",
+    ]
 }
 
 #[test]

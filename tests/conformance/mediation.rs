@@ -106,7 +106,8 @@ fn a_group_inside_a_group_is_tried_like_a_member() {
 fn members_get_turns_by_their_weights() {
     let (often, seldom) = (Upstream::fixed("often"), Upstream::fixed("seldom"));
     let member = |upstream: &Upstream, weight: u32| {
-        let property = format!("<property name=\"loadbalance.weight\" value=\"{weight}\"/></endpoint>");
+        let property =
+            format!("<property name=\"loadbalance.weight\" value=\"{weight}\"/></endpoint>");
         address(upstream, "").replace("</endpoint>", &property)
     };
     let members = [member(&often, 3), member(&seldom, 1)].concat();

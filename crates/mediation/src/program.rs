@@ -7,9 +7,9 @@ use std::sync::Arc;
 use expression::mapping::Rules;
 use expression::{BodyUse, Expression};
 
-use crate::{Mediator, PropertyValue};
 use crate::compile::Entry;
 use crate::service::{Api, Inbound, Proxy};
+use crate::{Mediator, PropertyValue};
 
 /// A sequence of a [`Program`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

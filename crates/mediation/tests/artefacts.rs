@@ -187,7 +187,8 @@ fn get_property_reads_a_local_entry_where_there_is_no_property() {
 
 #[test]
 fn sequences_and_endpoints_in_local_entries_are_artefacts_where_they_are_named() {
-    let entry = |key: &str, content: &str| format!("<localEntry key=\"{key}\">{content}</localEntry>");
+    let entry =
+        |key: &str, content: &str| format!("<localEntry key=\"{key}\">{content}</localEntry>");
     let log = "<log level=\"custom\"><property name=\"in\" value=\"inner\"/></log>";
     let entries = [
         entry("outer", "<sequence><sequence key=\"inner\"/></sequence>"),
@@ -196,9 +197,13 @@ fn sequences_and_endpoints_in_local_entries_are_artefacts_where_they_are_named()
         entry("unused", "<sequence><unknown/></sequence>"),
     ];
     let ran = proxy(&entries.concat(), " inSequence=\"outer\" endpoint=\"to\">", &echo);
-    assert_eq!((ran.sent, ran.log), (vec!["http://to/ 1".to_owned()], vec!["in = inner".to_owned()]));
+    assert_eq!(
+        (ran.sent, ran.log),
+        (vec!["http://to/ 1".to_owned()], vec!["in = inner".to_owned()])
+    );
     let broken = entry("bad", "<sequence><unknown/></sequence>");
-    let found = diagnostics(&format!("{broken}<sequence name=\"s\"><sequence key=\"bad\"/></sequence>"));
+    let found =
+        diagnostics(&format!("{broken}<sequence name=\"s\"><sequence key=\"bad\"/></sequence>"));
     assert!(found.iter().any(|text| text.contains("uses the sequence `bad`")), "{found:?}");
 }
 

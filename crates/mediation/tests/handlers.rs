@@ -182,8 +182,9 @@ fn the_client_gets_the_failure_whose_handler_does_not_respond() {
     };
     let log = "<log level=\"custom\"><property name=\"a\" value=\"b\"/></log>";
     let call = "<call><endpoint key=\"b\"/></call>";
-    let only_b =
-        |url: &str, body: &str| if url == "http://b/" { echo(url, body) } else { refuse(url, body) };
+    let only_b = |url: &str, body: &str| {
+        if url == "http://b/" { echo(url, body) } else { refuse(url, body) }
+    };
     let again = format!("{log}<throwError type=\"AGAIN\" errorMessage=\"again\"/>");
     for handler in ["", log, call] {
         assert_eq!(ran(handler, &only_b).failure().code, Code::NOT_CONNECTED, "{handler}");

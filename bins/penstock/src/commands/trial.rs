@@ -159,9 +159,11 @@ fn report(diagnostics: &[Diagnostic], is_one_file: bool) -> Result<(), Failure> 
 fn chosen(program: &Program, name: Option<&str>) -> Result<(Flow, Option<Served>), Failure> {
     let of = |sequence: SequenceId| Flow { request: Some(sequence), ..Flow::default() };
     let sequences = program.sequences().map(|(name, id)| (name.to_owned(), (of(id), None)));
-    let proxies = program.proxies().iter().enumerate().map(|(number, proxy)| {
-        (proxy.name.clone(), (proxy.flow, Some(Served::Proxy(number))))
-    });
+    let proxies = program
+        .proxies()
+        .iter()
+        .enumerate()
+        .map(|(number, proxy)| (proxy.name.clone(), (proxy.flow, Some(Served::Proxy(number)))));
     let mut services: Vec<_> = proxies.collect();
     // What a service uses is not what somebody wants to try, unless it is named.
     if services.is_empty() || name.is_some() {

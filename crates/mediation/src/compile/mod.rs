@@ -127,9 +127,8 @@ impl Compiler {
             compiler.program.sequence_names.remove(name);
         }
         let named = units.iter().flat_map(|unit| named_properties(unit.node));
-        let values = named.filter_map(|name| {
-            Some((name.to_owned(), compiler.entries.get(name)?.value()))
-        });
+        let values =
+            named.filter_map(|name| Some((name.to_owned(), compiler.entries.get(name)?.value())));
         compiler.program.entry_values = values.collect();
         if compiler.keeps_entries {
             let resources = compiler.resources.iter();

@@ -319,8 +319,7 @@ impl Branch {
         self.restart(program, Some(handler));
         self.end = End::Nothing;
         let known = self.message.properties.get(PropertyScope::Synapse, "ERROR_CODE");
-        let is_noted =
-            known.is_none() || failure.code != Code::MEDIATION || failure.kind.is_some();
+        let is_noted = known.is_none() || failure.code != Code::MEDIATION || failure.kind.is_some();
         if is_noted && self.note(&failure, budget).is_err() {
             return Err(failure);
         }
