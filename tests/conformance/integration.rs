@@ -189,6 +189,28 @@ fn versions_of_an_api_are_served_side_by_side() {
 }
 
 #[test]
+fn what_an_api_does_not_admit_goes_to_the_next_longest_context() {
+    let api = |name: &str, attributes: &str| {
+        format!(
+            "<api name=\"{name}\" {attributes}><resource><inSequence><payloadFactory media-type=\"text\"><format>{name} $1\
+             </format><args><arg expression=\"$axis2:REST_URL_POSTFIX\"/></args></payloadFactory><respond/></inSequence>\
+             </resource></api>"
+        )
+    };
+    let artefacts = [
+        api("inner", "context=\"/a/b\" hostname=\"shop.example\""),
+        api("outer", "context=\"/a\""),
+    ];
+    let gateway = Gateway::mediating(&artefacts.concat()).start();
+    let get = |host: &str| {
+        let mut client = gateway.connect();
+        client.send(format!("GET /a/b/x HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+        client.read().text()
+    };
+    assert_eq!([get("shop.example"), get("other.example:80")], ["inner /x", "outer /b/x"]);
+}
+
+#[test]
 fn sequences_read_where_a_request_came_in() {
     let upstream = Upstream::echo();
     let read = |names: &[&str]| {

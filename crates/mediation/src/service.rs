@@ -178,11 +178,6 @@ impl Conditions {
         if *self == Self::default() {
             return true;
         }
-        let host = asked.head.field("Host").unwrap_or_default();
-        let (name, port) = match host.rsplit_once(':') {
-            Some((name, port)) if !port.contains(']') => (name, port.parse().ok()),
-            Some(_) | None => (&*host, Some(if asked.secure { 443 } else { 80 })),
-        };
         // A pattern without budget matches nothing.
         let is_agent = |pattern: &Pattern| {
             let agent = asked.head.field("User-Agent");
@@ -191,11 +186,20 @@ impl Conditions {
         let is_type = |expected: &String| {
             asked.head.field("Content-Type").is_some_and(|is| is.eq_ignore_ascii_case(expected))
         };
-        self.host.as_ref().is_none_or(|expected| name.eq_ignore_ascii_case(expected))
-            && self.port.is_none_or(|expected| port == Some(expected))
+        self.are_of(&asked.head.field("Host").unwrap_or_default(), asked.secure)
             && self.secure.is_none_or(|expected| asked.secure == expected)
             && (!asked.has_body || self.content_type.as_ref().is_none_or(is_type))
             && self.user_agent.as_ref().is_none_or(is_agent)
+    }
+
+    /// Whether this is the host, perhaps with a port.
+    fn are_of(&self, host: &str, secure: bool) -> bool {
+        let (name, port) = match host.rsplit_once(':') {
+            Some((name, port)) if !port.contains(']') => (name, port.parse().ok()),
+            Some(_) | None => (host, Some(if secure { 443 } else { 80 })),
+        };
+        self.host.as_ref().is_none_or(|expected| name.eq_ignore_ascii_case(expected))
+            && self.port.is_none_or(|expected| port == Some(expected))
     }
 }
 
@@ -309,7 +313,8 @@ impl Program {
             (rest.is_empty() || rest.starts_with('/')).then_some(rest.len())
         };
         // The longest base path leaves the shortest rest.
-        let apis = self.apis.iter().filter_map(|api| Some((rest(api)?, api)));
+        let apis = self.apis.iter().filter(|api| api.conditions.hold(asked));
+        let apis = apis.filter_map(|api| Some((rest(api)?, api)));
         let Some((rest, api)) = apis.min_by_key(|(rest, _)| *rest) else {
             return Matched::NoApi { handler: self.sequence("main") };
         };
@@ -358,6 +363,12 @@ impl Program {
 }
 
 impl Api {
+    /// Whether its `hostname` and `port` admit this host.
+    #[must_use]
+    pub fn is_at(&self, host: &str, secure: bool) -> bool {
+        self.conditions.are_of(host, secure)
+    }
+
     /// What tells it from others.
     #[must_use]
     pub fn key(&self) -> String {

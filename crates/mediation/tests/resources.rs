@@ -180,6 +180,19 @@ fn an_api_with_a_host_serves_no_other() {
 }
 
 #[test]
+fn what_an_api_does_not_admit_goes_to_the_next_longest_context() {
+    let resource = &["uri-template=\"/*\""];
+    let apis = [
+        api("name=\"Inner\" context=\"/a/b\" hostname=\"shop.example\"", resource),
+        api("name=\"Outer\" context=\"/a\"", resource),
+    ];
+    let program = program(&apis.concat());
+    for (host, expect) in [("shop.example", "Inner 0"), ("other.example", "Outer 0")] {
+        assert_eq!(find_with(&program, "GET", "/a/b/x", &[("Host", host)]), expect, "{host}");
+    }
+}
+
+#[test]
 fn a_service_has_transports_that_are_served() {
     for (transports, expect) in [
         ("http,https", ""),

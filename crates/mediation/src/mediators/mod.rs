@@ -130,9 +130,9 @@ Each `property` of an endpoint, though not of a member of a group, is set on the
 expressions of an endpoint cannot read the body.
 
 An `api` may have a `hostname` and a `port`, and a `resource` a `protocol`, a `content-type` and a pattern for the
-`user-agent`, as in Synapse: what they do not admit they do not serve. `OPTIONS` gets the methods of the path in `Allow`
-unless a resource mediates it. The sequence `main` gets the requests that no proxy and no API takes, and `fault` handles
-the errors that nothing else does. What no sequence handles gets the gateway's error in JSON, and a SOAP fault if the
+`user-agent`, as in Synapse: what they do not admit they do not serve, and the API with the next longest context may.
+`OPTIONS` gets the methods of the path in `Allow` unless a resource mediates it. The sequence `main` gets the requests
+that no proxy and no API takes, and `fault` handles the errors that nothing else does. What no sequence handles gets the gateway's error in JSON, and a SOAP fault if the
 request was SOAP.
 
 A part of `iterate` or `clone` that made a `call` continues after the mediator, where an `aggregate` may wait for it;
