@@ -224,6 +224,8 @@ pub enum Matched<'p> {
         handler: Option<SequenceId>,
         allowed: Vec<&'p str>,
     },
+    /// A resource serves the path and the method, but not this content type, user agent or protocol: 400.
+    NotAdmitted,
     /// No resource serves the path: `_resource_mismatch_handler_` if there is one, else 404.
     NoResource {
         api: &'p Api,
@@ -336,11 +338,10 @@ impl Program {
         let rest = if rest.is_empty() { "/" } else { rest };
         let target = if query.is_empty() { rest.to_owned() } else { format!("{rest}?{query}") };
         let best = |resource: &'_ Resource| resource.matches(rest, &target);
-        let of_path = || {
-            let all = api.resources.iter().filter(|resource| resource.conditions.hold(asked));
-            all.filter_map(|resource| Some((resource, best(resource)?)))
-        };
-        let of_method = of_path().filter(|(resource, _)| resource.serves(asked.method));
+        let of_path = || api.resources.iter().filter_map(|one| Some((one, best(one)?)));
+        let of_method = of_path().filter(|(resource, _)| {
+            resource.conditions.hold(asked) && resource.serves(asked.method)
+        });
         let Some((resource, (_, variables))) = of_method.max_by(|one, other| {
             // Of several as good ones the first.
             one.1.0.cmp(&other.1.0).then(std::cmp::Ordering::Greater)
@@ -353,6 +354,9 @@ impl Program {
             if of_path().next().is_none() {
                 let handler = self.sequence("_resource_mismatch_handler_");
                 return Matched::NoResource { api, handler };
+            }
+            if of_path().any(|(resource, _)| resource.serves(asked.method)) {
+                return Matched::NotAdmitted;
             }
             let handler = self.sequence("_method_not_allowed_handler_");
             return Matched::MethodNotAllowed { api, handler, allowed };

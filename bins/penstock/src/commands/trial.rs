@@ -111,6 +111,10 @@ fn resource(
             let allowed = allowed.join(", ");
             handled(handler, format!("405: the API `{name}` allows {allowed} for `{path}`"))
         }
+        Matched::NotAdmitted => {
+            let problem = "does not take this content type, user agent or protocol";
+            Err(Failure::Error(format!("400: the resource of `{path}` {problem}")))
+        }
         Matched::NoResource { api, handler } => {
             handled(handler, format!("404: the API `{}` has no resource for `{path}`", api.name))
         }

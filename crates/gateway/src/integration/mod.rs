@@ -277,6 +277,7 @@ fn flow<'p>(
             record.allow = allowed.collect();
             handled(handler, Denial::MethodNotAllowed)
         }
+        Matched::NotAdmitted => Err(Fault::Denied(Denial::NotAdmitted).into()),
         Matched::NoResource { handler, .. } => handled(handler, Denial::NoResource),
         Matched::NoApi { handler } => handled(handler, Denial::NoApi),
     }

@@ -128,6 +128,7 @@ impl Setting<'_> {
                     Matched::MethodNotAllowed { handler, .. } => {
                         or_status(handler.map(|handler| of(Some(handler))), 405)
                     }
+                    Matched::NotAdmitted => or_status(None, 400),
                     Matched::NoResource { handler, .. } | Matched::NoApi { handler } => {
                         or_status(handler.map(|handler| of(Some(handler))), 404)
                     }
