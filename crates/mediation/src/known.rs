@@ -36,7 +36,7 @@ pub(crate) const KNOWN: &[Known] = &[
     row(Synapse, "SYNAPSE_REST_API_VERSION", Served("Read: the version of the API.")),
     row(Synapse, "SYNAPSE_REST_API_VERSION_STRATEGY", Served("Read: `url` or `context`, if the API has a version.")),
     row(Synapse, "REST_API_CONTEXT", Served("Read: the context of the API, without a version of the type `url`.")),
-    row(Synapse, "REST_URL_PREFIX", Served("Read: scheme and host of a request to an API, until the response to another message takes its place.")),
+    row(Synapse, "REST_URL_PREFIX", Served("Read: scheme and host of a request to an API, until another message takes its place.")),
     row(Synapse, "REST_METHOD", Served("Read: the method of the request, as long as the message is the request.")),
     row(Synapse, "REST_FULL_REQUEST_PATH", Served("Read: path and query of the request, as long as the message is the request.")),
     row(Synapse, "REST_SUB_REQUEST_PATH", Served("Read: the path below that of the service.")),

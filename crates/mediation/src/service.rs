@@ -251,8 +251,8 @@ pub struct Found<'p> {
 }
 
 impl Found<'_> {
-    /// Sets the properties that sequences read: `uri.var.*`, `query.param.*` and `REST_SUB_REQUEST_PATH`. Others are read
-    /// of the message's [`Arrival`].
+    /// Sets the properties that sequences read: `uri.var.*`, `query.param.*` and `REST_SUB_REQUEST_PATH`. Others are
+    /// read of the message's [`Arrival`].
     ///
     /// # Errors
     /// As [`Message::set`].

@@ -264,8 +264,8 @@ impl Integration {
         self.elsewhere(request, |of| matches!(of, Service::Main(_)))
     }
 
-    /// The service with the longest base path. Of APIs, those come first that are right, and admit the host. A proxy has the
-    /// paths of its ports, too.
+    /// The service with the longest base path. Of APIs, those come first that are right, and admit the host. A proxy has
+    /// the paths of its ports, too.
     fn at_path<'r>(
         &'r self,
         request: &'r Request,
@@ -289,7 +289,8 @@ impl Integration {
         Ok(self.other_api(request, is_right).or(found))
     }
 
-    /// The API with the longest base path of those that are right. Source: Synapse's `RESTRequestHandler`, which asks all.
+    /// The API with the longest base path of those that are right. Source: Synapse's `RESTRequestHandler`, which asks
+    /// all.
     fn other_api<'r>(
         &'r self,
         request: &'r Request,

@@ -132,8 +132,8 @@ expressions of an endpoint cannot read the body.
 An `api` may have a `hostname` and a `port`, and a `resource` a `protocol`, a `content-type` and a pattern for the
 `user-agent`, as in Synapse: what they do not admit they do not serve, and the API with the next longest context may.
 `OPTIONS` gets the methods of the path in `Allow` unless a resource mediates it. The sequence `main` gets the requests
-that no proxy and no API takes, and `fault` handles the errors that nothing else does. What no sequence handles gets the gateway's error in JSON, and a SOAP fault if the
-request was SOAP.
+that no proxy and no API takes, and `fault` handles the errors that nothing else does. What no sequence handles gets the
+gateway's error in JSON, and a SOAP fault if the request was SOAP.
 
 A part of `iterate` or `clone` that made a `call` continues after the mediator, where an `aggregate` may wait for it;
 one that made none ends with its target.
@@ -147,8 +147,8 @@ respond. What goes on after the response counts as a request in progress until i
 
 The `key` of `sequence`, `xslt`, `schema` and `format`, `schema` of `jsontransform`, and `receive` of `send` may be an
 expression in braces.
-`get-property('NAME')` reads the local entry `NAME` if no property has the name, which has to be a literal. A local entry
-or a resource of the registry that is a `sequence` or an `endpoint` can be named as one.
+`get-property('NAME')` reads the local entry `NAME` if no property has the name, which has to be a literal. A local
+entry or a resource of the registry that is a `sequence` or an `endpoint` can be named as one.
 
 JSON and XML bodies can be read by XPath, JSONPath and Synapse expressions alike: the other view is made when it is
 needed. What no mediator edits is sent on byte for byte. A SOAP fault in an envelope that is sent as the other version
