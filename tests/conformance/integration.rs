@@ -171,10 +171,92 @@ fn an_api_finds_its_resource() {
 }
 
 #[test]
+fn versions_of_an_api_are_served_side_by_side() {
+    let api = |version: &str| {
+        format!(
+            "<api name=\"Orders\" context=\"/orders\" version=\"{version}\" version-type=\"url\"><resource>\
+             <inSequence><payloadFactory media-type=\"text\"><format>$1</format><args>\
+             <arg expression=\"$ctx:SYNAPSE_REST_API\"/></args></payloadFactory><respond/></inSequence></resource></api>"
+        )
+    };
+    let gateway = Gateway::mediating("<sequence name=\"unused\"/>").start();
+    gateway.apply_artefacts(&[("one.xml", &api("1.0.0")), ("two.xml", &api("2.0.0"))]);
+    assert_eq!(gateway.diagnostics(), "");
+    let of = |version: &str| gateway.fetch(&format!("GET /orders/{version}/x"), "").text();
+    assert_eq!([of("1.0.0"), of("2.0.0")], ["Orders:v1.0.0", "Orders:v2.0.0"]);
+    let labels = "api=\"Orders\",version=\"2.0.0\",status=\"200\"";
+    assert_eq!(gateway.metric("penstock_requests_total", labels), 1);
+}
+
+#[test]
+fn what_an_api_does_not_admit_goes_to_the_next_longest_context() {
+    let api = |name: &str, attributes: &str| {
+        format!(
+            "<api name=\"{name}\" {attributes}><resource><inSequence><payloadFactory media-type=\"text\"><format>{name} $1\
+             </format><args><arg expression=\"$axis2:REST_URL_POSTFIX\"/></args></payloadFactory><respond/></inSequence>\
+             </resource></api>"
+        )
+    };
+    let artefacts = [
+        api("inner", "context=\"/a/b\" hostname=\"shop.example\""),
+        api("outer", "context=\"/a\""),
+    ];
+    let gateway = Gateway::mediating(&artefacts.concat()).start();
+    let get = |host: &str| {
+        let mut client = gateway.connect();
+        client.send(format!("GET /a/b/x HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+        client.read().text()
+    };
+    assert_eq!([get("shop.example"), get("other.example:80")], ["inner /x", "outer /b/x"]);
+}
+
+#[test]
+fn sequences_read_where_a_request_came_in() {
+    let upstream = Upstream::echo();
+    let read = |names: &[&str]| {
+        let arguments =
+            names.iter().map(|name| format!("<arg expression=\"get-property('{name}')\"/>"));
+        let format = (1..=names.len()).map(|at| format!("${at}")).collect::<Vec<_>>().join(" ");
+        format!(
+            "<payloadFactory media-type=\"text\"><format>{format}</format><args>{}</args></payloadFactory>",
+            arguments.collect::<String>()
+        )
+    };
+    let names = [
+        "TRANSPORT_IN_NAME",
+        "SYNAPSE_REST_API",
+        "SYNAPSE_REST_API_VERSION",
+        "SYNAPSE_REST_API_VERSION_STRATEGY",
+        "REST_API_CONTEXT",
+        "rest.url.pattern",
+    ];
+    // The response has them, too.
+    let artefacts = format!(
+        "<api name=\"Orders\" context=\"/orders\" version=\"1.0\" version-type=\"url\"><resource url-mapping=\"/x\"/>\
+         <resource uri-template=\"/{{id}}\"><inSequence><call><endpoint><address uri=\"http://{}/\"/></endpoint></call>\
+         {}<respond/></inSequence></resource><resource methods=\"PUT\"><inSequence>{}<respond/></inSequence></resource></api>\
+         <proxy name=\"it\"><target><inSequence>{}<respond/></inSequence></target></proxy>",
+        upstream.address(),
+        read(&names),
+        read(&["REST_URL_PREFIX"]),
+        read(&["proxy.name", "TRANSPORT_IN_NAME"]),
+    );
+    let gateway = Gateway::mediating(&artefacts).start();
+    let expect = "http Orders:v1.0 1.0 url /orders /{id}";
+    assert_eq!(gateway.fetch("GET /orders/1.0/7", "").text(), expect);
+    assert_eq!(gateway.fetch("PUT /orders/1.0/7/8", "").text(), "http://gateway");
+    assert_eq!(gateway.fetch("GET /services/it", "").text(), "it http");
+    let secure = gateway.connect_tls().fetch("GET /services/it", "").text();
+    assert_eq!(secure, "it https");
+}
+
+#[test]
 fn a_failure_runs_the_fault_sequence_and_without_one_gets_its_code() {
     let refusing = Upstream::refusing();
     let plain = proxy(&refusing, ENDPOINT);
     assert_eq!(post(&plain, "text/plain", "x").status_and_code(), "500 101503");
+    let empty = proxy(&refusing, &format!("{ENDPOINT}<faultSequence/>"));
+    assert_eq!(post(&empty, "text/plain", "x").status_and_code(), "500 101503");
     let handled = proxy(
         &refusing,
         &format!(
@@ -367,25 +449,36 @@ fn heavy_work_runs_on_its_own_threads_and_held_bytes_are_released() {
 #[test]
 fn a_body_of_which_a_part_was_sent_is_not_sent_to_another_receiver() {
     let (first, second) = (Upstream::manual(), Upstream::echo());
-    let gateway = proxy(
-        &first,
-        &format!(
-            "{ENDPOINT}<faultSequence><call><endpoint><address uri=\"http://{}/\"/></endpoint></call>\
-             <respond/></faultSequence>",
-            second.address()
-        ),
-    );
-    let mut client = gateway.connect();
-    client.send("POST /services/it HTTP/1.1\r\nHost: me\r\nContent-Length: 1000000\r\n\r\n");
-    client.send("x".repeat(500_000));
-    let mut connection = first.accept();
-    connection.request_head();
-    connection.read_exactly(100_000);
-    connection.reset();
-    client.try_send("x".repeat(500_000));
-    let response = client.read();
-    assert_eq!(response.status, 500, "{}", response.text());
-    assert!(second.requests().is_empty());
+    let new = "<payloadFactory media-type=\"text\"><format>new</format><args/></payloadFactory>";
+    let none = "<property name=\"NO_ENTITY_BODY\" value=\"true\" scope=\"axis2\"/>";
+    for (steps, expect) in [
+        ("", None),
+        // It was read, but it is still not what the client sent.
+        ("<log level=\"full\"/>", None),
+        (new, Some("new")),
+        (none, Some("")),
+    ] {
+        let gateway = proxy(
+            &first,
+            &format!(
+                "{ENDPOINT}<faultSequence>{steps}<call><endpoint><address uri=\"http://{}/\"/></endpoint></call>\
+                 <respond/></faultSequence>",
+                second.address()
+            ),
+        );
+        let mut client = gateway.connect();
+        client.send("POST /services/it HTTP/1.1\r\nHost: me\r\nContent-Length: 1000000\r\n\r\n");
+        client.send("x".repeat(500_000));
+        let mut connection = first.accept();
+        connection.request_head();
+        connection.read_exactly(100_000);
+        connection.reset();
+        client.try_send("x".repeat(500_000));
+        let response = client.read();
+        let found = Some(response.text()).filter(|_| response.status == 200);
+        assert_eq!(found.as_deref(), expect, "{steps}: {}", response.text());
+    }
+    assert_eq!(second.requests().len(), 2);
 }
 
 #[test]

@@ -98,6 +98,58 @@ fn a_request_that_passes_through_and_fails_goes_to_its_own_error_handler() {
     assert_eq!(post(&by_body, xml, "<offer>7</offer>").text(), "no order ");
 }
 
+/// A POST of 10 bytes, or one whose body ends with its last chunk.
+fn posts() -> [&'static str; 2] {
+    [
+        "Content-Length: 10\r\n\r\n0123456789",
+        "Transfer-Encoding: chunked\r\n\r\na\r\n0123456789\r\n0\r\n\r\n",
+    ]
+}
+
+#[test]
+fn a_failure_after_the_body_was_sent_reaches_its_error_handler() {
+    let closing = closing();
+    let silent = Upstream::manual();
+    let broken = Upstream::responding(|_| {
+        CannedResponse::bytes("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf").then_close()
+    });
+    let limit = "<timeout><duration>1</duration><responseAction>fault</responseAction></timeout>";
+    let (closed, late, half) =
+        (address(&closing, ""), address(&silent, limit), address(&broken, ""));
+    // Something that does not pass through.
+    let run = "<property name=\"a\" value=\"b\"/>";
+    let direct = |to: &str| to.to_owned();
+    let send = |to: &str| format!("<inSequence>{run}<send>{to}</send></inSequence>");
+    let call = |to: &str| format!("<inSequence>{run}<call>{to}</call><respond/></inSequence>");
+    let read = "<log level=\"full\"/>";
+    let made = "<payloadFactory media-type=\"text\"><format>$1</format><args>\
+                <arg expression=\"get-property('ERROR_CODE')\"/></args></payloadFactory>";
+    let handlers = [("", ""), (read, ""), (made, "CODE")];
+    for (target, code) in [
+        (direct(&closed), "101505"),
+        (send(&closed), "101505"),
+        (call(&closed), "101505"),
+        (direct(&late), "101504"),
+        (send(&late), "101504"),
+        (call(&late), "101504"),
+        (call(&half).replace("<respond/>", "<log level=\"full\"/><respond/>"), "101505"),
+    ] {
+        for (steps, text) in handlers {
+            let gateway = proxy(&format!(
+                "{target}<faultSequence>{steps}<property name=\"HTTP_SC\" value=\"418\" scope=\"axis2\"/><respond/>\
+                 </faultSequence>"
+            ));
+            let expect = (418, text.replace("CODE", code));
+            for rest in posts() {
+                let mut client = gateway.connect();
+                client.send(format!("POST /services/it HTTP/1.1\r\nHost: me\r\n{rest}"));
+                let response = client.read();
+                assert_eq!((response.status, response.text()), expect, "{target} {steps} {rest}");
+            }
+        }
+    }
+}
+
 #[test]
 fn a_body_that_chooses_the_way_is_sent_whole() {
     let (first, second) = (Upstream::echo(), Upstream::echo());

@@ -106,18 +106,34 @@ fn a_group_inside_a_group_is_tried_like_a_member() {
 fn members_get_turns_by_their_weights() {
     let (often, seldom) = (Upstream::fixed("often"), Upstream::fixed("seldom"));
     let member = |upstream: &Upstream, weight: u32| {
-        address(upstream, "").replace("<endpoint>", &format!("<endpoint weight=\"{weight}\">"))
+        let property =
+            format!("<property name=\"loadbalance.weight\" value=\"{weight}\"/></endpoint>");
+        address(upstream, "").replace("</endpoint>", &property)
     };
     let members = [member(&often, 3), member(&seldom, 1)].concat();
-    let gateway = serving(
-        &often,
-        &endpoint(&format!(
-            "<loadbalance algorithm=\"WeightedRoundRobin\">{members}</loadbalance>"
-        )),
-    );
-    let got = fetch(&gateway, 8);
-    let count = |text: &str| got.iter().filter(|body| *body == text).count();
-    assert_eq!((count("often"), count("seldom")), (6, 2), "{got:?}");
+    for (algorithm, expect) in [
+        ("org.apache.synapse.endpoints.algorithms.WeightedRoundRobin", (6, 2)),
+        ("org.apache.synapse.endpoints.algorithms.RoundRobin", (4, 4)),
+    ] {
+        let group = format!("<loadbalance algorithm=\"{algorithm}\">{members}</loadbalance>");
+        let gateway = serving(&often, &endpoint(&group));
+        let got = fetch(&gateway, 8);
+        let count = |text: &str| got.iter().filter(|body| *body == text).count();
+        assert_eq!((count("often"), count("seldom")), expect, "{algorithm}: {got:?}");
+    }
+}
+
+#[test]
+fn each_group_has_turns_of_its_own() {
+    let upstreams = [(); 4].map(|()| Upstream::fixed("ok"));
+    let calls = upstreams.chunks(2).map(|pair| {
+        let members: String = pair.iter().map(|upstream| address(upstream, "")).collect();
+        format!("<call><endpoint><loadbalance>{members}</loadbalance></endpoint></call>")
+    });
+    let calls: String = calls.collect();
+    let gateway = serving(&upstreams[0], &proxy(&format!("{calls}<respond/>")));
+    assert_eq!(fetch(&gateway, 4), ["ok"; 4]);
+    assert_eq!(upstreams.each_ref().map(|upstream| upstream.requests().len()), [2; 4]);
 }
 
 #[test]

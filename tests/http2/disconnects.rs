@@ -229,3 +229,28 @@ fn a_client_that_stops_reading_is_cut_off() {
     gateway.wait_for_metric("penstock_requests_total", "status=\"499\"", 1);
     drop(unread);
 }
+
+#[test]
+fn a_failure_after_the_body_was_sent_reaches_its_error_handler() {
+    let upstream = Upstream::responding(|_| CannedResponse::bytes("").then_close());
+    let endpoint =
+        format!("<endpoint><address uri=\"http://{}/\"/></endpoint>", upstream.address());
+    for target in [
+        endpoint.clone(),
+        format!(
+            "<inSequence><property name=\"a\" value=\"b\"/><send>{endpoint}</send></inSequence>"
+        ),
+        format!("<inSequence><call>{endpoint}</call><log/><respond/></inSequence>"),
+    ] {
+        let gateway = Gateway::mediating(&format!(
+            "<proxy name=\"it\"><target>{target}<faultSequence><payloadFactory media-type=\"text\"><format>$1</format>\
+             <args><arg expression=\"$ctx:ERROR_CODE\"/></args></payloadFactory><respond/></faultSequence></target></proxy>"
+        ))
+        .start();
+        let client = Http2Client::connect(&gateway);
+        for fields in [&[("content-length", "2")][..], &[]] {
+            let response = client.fetch_with_body("POST /services/it", fields, "hi");
+            assert_eq!((response.status, response.text()), (200, "101505".to_owned()), "{target}");
+        }
+    }
+}

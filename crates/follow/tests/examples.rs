@@ -37,6 +37,25 @@ fn the_examples_are_the_same_as_an_archive() {
 }
 
 #[test]
+fn two_versions_of_an_api_are_two_artefacts_in_files_and_in_an_archive() {
+    let folder = tempfile::tempdir().unwrap();
+    for version in ["1.0.0", "2.0.0"] {
+        let api = format!(
+            "<api{NAMESPACE} name=\"Orders\" context=\"/orders\" version=\"{version}\" version-type=\"url\">\
+             <resource methods=\"GET\"><inSequence><respond/></inSequence></resource></api>"
+        );
+        fs::write(folder.path().join(format!("{version}.xml")), api).unwrap();
+    }
+    let set = read(&[folder.path().to_owned()]);
+    let car = folder.path().join("orders.car");
+    fs::write(&car, archive(&set)).unwrap();
+    for set in [set, read(&[car])] {
+        let names: Vec<_> = named(&set).into_keys().map(|(_, name)| name).collect();
+        assert_eq!(names, ["Orders:v1.0.0", "Orders:v2.0.0"]);
+    }
+}
+
+#[test]
 fn the_target_synapse_has_the_same_artefacts() {
     let definitions = definitions(&read(&[examples()]));
     target_ends_with("synapse", "\"synapse.xml\" = '''\n", &format!("{definitions}'''\n"));

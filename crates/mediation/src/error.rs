@@ -71,6 +71,12 @@ impl Failure {
         Self { detail: Some(detail), ..self }
     }
 
+    /// A message is to be sent whose body went to another receiver.
+    #[must_use]
+    pub fn lost_body() -> Self {
+        Self::new(Code::MEDIATION, "the body was sent to another receiver")
+    }
+
     /// The message is refused: the client gets the response to `denial`, if no error handler has another one.
     #[must_use]
     pub fn denied(denial: Denial, message: impl Into<String>) -> Self {

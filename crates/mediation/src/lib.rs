@@ -68,6 +68,6 @@ pub use program::{
 };
 pub use run::{Answer, Ask, AskId, Event, Exchange, Run, Scene, Source, Target};
 pub use service::{
-    Api, Asked, Bindings, Flow, Found, Inbound, InboundTarget, Matched, Proxy, Resource,
-    ResourcePath, Transports,
+    Api, Arrival, Asked, Bindings, Flow, Found, Inbound, InboundTarget, Matched, Proxy, Resource,
+    ResourcePath, Served, Transports,
 };

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use expression::mapping::Rules;
 use expression::{BodyUse, Expression};
 
-use crate::Mediator;
 use crate::compile::Entry;
 use crate::service::{Api, Inbound, Proxy};
+use crate::{Mediator, PropertyValue};
 
 /// A sequence of a [`Program`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -68,6 +68,8 @@ pub struct Program {
     pub(crate) sequences: Vec<Sequence>,
     pub(crate) sequence_names: HashMap<String, SequenceId>,
     pub(crate) endpoint_names: HashMap<String, EndpointId>,
+    /// Other names of these.
+    pub(crate) endpoint_aliases: HashMap<String, EndpointId>,
     pub(crate) endpoints: Vec<Endpoint>,
     /// Names of endpoints inside other artefacts, which nothing refers to.
     pub(crate) inner_names: HashMap<EndpointId, String>,
@@ -77,6 +79,8 @@ pub struct Program {
     pub(crate) inbounds: Vec<Inbound>,
     /// Local entries, and the registry by path, if a message may name one.
     pub(crate) entries: HashMap<String, Entry>,
+    /// Local entries that `get-property()` names.
+    pub(crate) entry_values: HashMap<String, PropertyValue>,
     /// What expressions read as `configs.NAME`.
     pub(crate) configs: HashMap<String, String>,
     /// Whether an artefact mentions [`crate::mediators::ORIGINAL`].
@@ -112,7 +116,7 @@ impl Program {
     /// The endpoint of this name.
     #[must_use]
     pub fn endpoint(&self, name: &str) -> Option<EndpointId> {
-        self.endpoint_names.get(name).copied()
+        self.endpoint_names.get(name).or_else(|| self.endpoint_aliases.get(name)).copied()
     }
 
     /// An endpoint by number.
@@ -181,6 +185,9 @@ impl Program {
 
     /// Computes what each sequence needs: the maximum over everything that it can reach.
     pub(crate) fn link(&mut self) {
+        for (number, api) in self.apis.iter_mut().enumerate() {
+            api.number = number;
+        }
         let reach = |sequence: &Sequence| {
             let own = sequence.steps.iter().map(|step| step.mediator.body_use()).max();
             let next = sequence.steps.iter().flat_map(|step| step.mediator.enters());
@@ -238,6 +245,8 @@ pub struct Endpoint {
     pub credentials: Option<Credentials>,
     /// A WSDL says where it is.
     pub is_wsdl: bool,
+    /// As a member of a group by weight.
+    pub(crate) weight: Option<u32>,
     /// What is set on every message that is sent there; not of a member of a group.
     pub(crate) properties: Arc<[Box<dyn Mediator>]>,
 }

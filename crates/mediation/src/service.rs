@@ -1,5 +1,6 @@
 //! Where messages come in: proxy services, and the resources of REST APIs.
 
+use std::borrow::Cow;
 use std::path::Path;
 
 use expression::Budget;
@@ -105,6 +106,21 @@ impl Inbound {
     }
 }
 
+/// Where a request came in. Expressions read properties of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Arrival {
+    pub service: Option<Served>,
+    /// Over TLS.
+    pub secure: bool,
+}
+
+/// What serves a request, by number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Served {
+    Proxy(usize),
+    Resource { api: usize, resource: usize },
+}
+
 /// A REST API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Api {
@@ -112,6 +128,10 @@ pub struct Api {
     /// Context and version, without a trailing `/`.
     pub base_path: String,
     pub version: Option<String>,
+    /// `version-type`, if it has a version.
+    pub(crate) version_type: Option<&'static str>,
+    /// Its position in the program.
+    pub(crate) number: usize,
     pub transports: Transports,
     /// `binds-to`
     pub bindings: Bindings,
@@ -125,6 +145,8 @@ pub struct Resource {
     pub methods: Vec<String>,
     pub path: ResourcePath,
     pub flow: Flow,
+    /// Its position in the API.
+    pub(crate) number: usize,
     pub(crate) conditions: Conditions,
 }
 
@@ -156,11 +178,6 @@ impl Conditions {
         if *self == Self::default() {
             return true;
         }
-        let host = asked.head.field("Host").unwrap_or_default();
-        let (name, port) = match host.rsplit_once(':') {
-            Some((name, port)) if !port.contains(']') => (name, port.parse().ok()),
-            Some(_) | None => (&*host, Some(if asked.secure { 443 } else { 80 })),
-        };
         // A pattern without budget matches nothing.
         let is_agent = |pattern: &Pattern| {
             let agent = asked.head.field("User-Agent");
@@ -169,11 +186,20 @@ impl Conditions {
         let is_type = |expected: &String| {
             asked.head.field("Content-Type").is_some_and(|is| is.eq_ignore_ascii_case(expected))
         };
-        self.host.as_ref().is_none_or(|expected| name.eq_ignore_ascii_case(expected))
-            && self.port.is_none_or(|expected| port == Some(expected))
+        self.are_of(&asked.head.field("Host").unwrap_or_default(), asked.secure)
             && self.secure.is_none_or(|expected| asked.secure == expected)
             && (!asked.has_body || self.content_type.as_ref().is_none_or(is_type))
             && self.user_agent.as_ref().is_none_or(is_agent)
+    }
+
+    /// Whether this is the host, perhaps with a port.
+    fn are_of(&self, host: &str, secure: bool) -> bool {
+        let (name, port) = match host.rsplit_once(':') {
+            Some((name, port)) if !port.contains(']') => (name, port.parse().ok()),
+            Some(_) | None => (host, Some(if secure { 443 } else { 80 })),
+        };
+        self.host.as_ref().is_none_or(|expected| name.eq_ignore_ascii_case(expected))
+            && self.port.is_none_or(|expected| port == Some(expected))
     }
 }
 
@@ -198,6 +224,8 @@ pub enum Matched<'p> {
         handler: Option<SequenceId>,
         allowed: Vec<&'p str>,
     },
+    /// A resource serves the path and the method, but not this content type, user agent or protocol: 400.
+    NotAdmitted,
     /// No resource serves the path: `_resource_mismatch_handler_` if there is one, else 404.
     NoResource {
         api: &'p Api,
@@ -223,11 +251,14 @@ pub struct Found<'p> {
 }
 
 impl Found<'_> {
-    /// Sets the properties that sequences read: `uri.var.*`, `query.param.*` and `REST_*`.
+    /// Sets the properties that sequences read: `uri.var.*`, `query.param.*` and `REST_SUB_REQUEST_PATH`. Others are
+    /// read of the message's [`Arrival`].
     ///
     /// # Errors
     /// As [`Message::set`].
     pub fn describe(&self, message: &mut Message, budget: &Budget) -> Result<(), Failure> {
+        let (api, resource) = (self.api.number, self.resource.number);
+        message.arrival.service = Some(Served::Resource { api, resource });
         let lists = [("uri.var", &self.variables), ("query.param", &self.query)];
         for (prefix, list) in lists {
             for (name, value) in list {
@@ -237,19 +268,44 @@ impl Found<'_> {
             }
         }
         let sub_path = self.postfix.split('?').next().unwrap_or_default();
-        let texts = [
-            ("REST_API_CONTEXT", &*self.api.base_path),
-            ("REST_SUB_REQUEST_PATH", sub_path),
-            ("SYNAPSE_REST_API", &*self.api.name),
-        ];
-        for (name, text) in texts {
-            message.set(PropertyScope::Synapse, name, PropertyValue::new(text), budget)?;
-        }
-        Ok(())
+        let sub_path = PropertyValue::new(sub_path);
+        message.set(PropertyScope::Synapse, "REST_SUB_REQUEST_PATH", sub_path, budget)
     }
 }
 
 impl Program {
+    /// A property of a request that came in there. Source: Synapse's `API.process`, `Resource.process` and
+    /// `ProxyServiceMessageReceiver`.
+    pub(crate) fn of_arrival(&self, message: &Message, name: &str) -> Option<Cow<'_, str>> {
+        let Arrival { service, secure } = message.arrival;
+        let scheme = if secure { "https" } else { "http" };
+        if name == "TRANSPORT_IN_NAME" {
+            return Some(scheme.into());
+        }
+        let (api, resource) = match service? {
+            Served::Proxy(number) => {
+                let proxy = self.proxies.get(number).filter(|_| name == "proxy.name");
+                return proxy.map(|proxy| proxy.name.as_str().into());
+            }
+            Served::Resource { api, resource } => (self.apis.get(api)?, resource),
+        };
+        match name {
+            "SYNAPSE_REST_API" => Some(api.key().into()),
+            "SYNAPSE_REST_API_VERSION" => api.version.as_deref().map(Cow::from),
+            "SYNAPSE_REST_API_VERSION_STRATEGY" => api.version_type.map(Cow::from),
+            "REST_API_CONTEXT" => Some(api.context().into()),
+            "REST_URL_PREFIX" => {
+                let host = message.head.field("Host")?;
+                Some(format!("{scheme}://{host}").into())
+            }
+            "rest.url.pattern" => match &api.resources.get(resource)?.path {
+                ResourcePath::Template(path) | ResourcePath::Mapping(path) => Some(path.into()),
+                ResourcePath::Any => None,
+            },
+            _ => None,
+        }
+    }
+
     /// The resource for a request. `target`: path and query.
     #[must_use]
     pub fn resource(&self, asked: &Asked<'_>, target: &str) -> Matched<'_> {
@@ -259,7 +315,8 @@ impl Program {
             (rest.is_empty() || rest.starts_with('/')).then_some(rest.len())
         };
         // The longest base path leaves the shortest rest.
-        let apis = self.apis.iter().filter_map(|api| Some((rest(api)?, api)));
+        let apis = self.apis.iter().filter(|api| api.conditions.hold(asked));
+        let apis = apis.filter_map(|api| Some((rest(api)?, api)));
         let Some((rest, api)) = apis.min_by_key(|(rest, _)| *rest) else {
             return Matched::NoApi { handler: self.sequence("main") };
         };
@@ -281,11 +338,10 @@ impl Program {
         let rest = if rest.is_empty() { "/" } else { rest };
         let target = if query.is_empty() { rest.to_owned() } else { format!("{rest}?{query}") };
         let best = |resource: &'_ Resource| resource.matches(rest, &target);
-        let of_path = || {
-            let all = api.resources.iter().filter(|resource| resource.conditions.hold(asked));
-            all.filter_map(|resource| Some((resource, best(resource)?)))
-        };
-        let of_method = of_path().filter(|(resource, _)| resource.serves(asked.method));
+        let of_path = || api.resources.iter().filter_map(|one| Some((one, best(one)?)));
+        let of_method = of_path().filter(|(resource, _)| {
+            resource.conditions.hold(asked) && resource.serves(asked.method)
+        });
         let Some((resource, (_, variables))) = of_method.max_by(|one, other| {
             // Of several as good ones the first.
             one.1.0.cmp(&other.1.0).then(std::cmp::Ordering::Greater)
@@ -299,6 +355,9 @@ impl Program {
                 let handler = self.sequence("_resource_mismatch_handler_");
                 return Matched::NoResource { api, handler };
             }
+            if of_path().any(|(resource, _)| resource.serves(asked.method)) {
+                return Matched::NotAdmitted;
+            }
             let handler = self.sequence("_method_not_allowed_handler_");
             return Matched::MethodNotAllowed { api, handler, allowed };
         };
@@ -308,6 +367,25 @@ impl Program {
 }
 
 impl Api {
+    /// Whether its `hostname` and `port` admit this host.
+    #[must_use]
+    pub fn is_at(&self, host: &str, secure: bool) -> bool {
+        self.conditions.are_of(host, secure)
+    }
+
+    /// What tells it from others.
+    #[must_use]
+    pub fn key(&self) -> String {
+        model::api_key(&self.name, self.version.as_deref())
+    }
+
+    /// The base path without a version that follows it.
+    fn context(&self) -> &str {
+        let version = self.version.as_deref().filter(|_| self.version_type == Some("url"));
+        let context = version.and_then(|version| self.base_path.strip_suffix(version));
+        context.and_then(|context| context.strip_suffix('/')).unwrap_or(&self.base_path)
+    }
+
     /// The methods of the resources at a path below the API's, in upper case; `None` if one of them takes all.
     #[must_use]
     pub fn methods(&self, rest: &str, query: &str) -> Option<Vec<&str>> {

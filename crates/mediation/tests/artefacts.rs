@@ -164,6 +164,90 @@ fn a_group_of_endpoints_is_resolved_for_the_host() {
 }
 
 #[test]
+fn get_property_reads_a_local_entry_where_there_is_no_property() {
+    let entries = "<localEntry key=\"host\">http://b</localEntry>\
+        <localEntry key=\"tree\"><a xmlns=\"\"><b>7</b></a></localEntry>";
+    let log = |name: &str, source: &str| {
+        format!("<log level=\"custom\"><property name=\"{name}\" expression=\"{source}\"/></log>")
+    };
+    let target = format!(
+        "><inSequence><property name=\"uri.var.host\" expression=\"get-property('host')\"/>{}{}{}\
+         <call><endpoint><http uri-template=\"{{uri.var.host}}/x\"/></endpoint></call>\
+         <property name=\"host\" value=\"own\"/>{}<respond/></inSequence>",
+        log("nodes", "get-property('tree')//b"),
+        log("text", "get-property( 'tree' )"),
+        log("other", "get-property('axis2', 'host')"),
+        log("property", "get-property('host')"),
+    );
+    let ran = proxy(entries, &target, &echo);
+    assert_eq!(ran.sent, ["http://b/x 1"]);
+    let expect = ["nodes = 7", "text = <a><b>7</b></a>", "other = null", "property = own"];
+    assert_eq!(ran.log, expect);
+}
+
+#[test]
+fn sequences_and_endpoints_in_local_entries_are_artefacts_where_they_are_named() {
+    let entry =
+        |key: &str, content: &str| format!("<localEntry key=\"{key}\">{content}</localEntry>");
+    let log = "<log level=\"custom\"><property name=\"in\" value=\"inner\"/></log>";
+    let entries = [
+        entry("outer", "<sequence><sequence key=\"inner\"/></sequence>"),
+        entry("inner", &format!("<sequence>{log}</sequence>")),
+        entry("to", "<endpoint><address uri=\"http://to/\"/></endpoint>"),
+        entry("unused", "<sequence><unknown/></sequence>"),
+    ];
+    let ran = proxy(&entries.concat(), " inSequence=\"outer\" endpoint=\"to\">", &echo);
+    assert_eq!(
+        (ran.sent, ran.log),
+        (vec!["http://to/ 1".to_owned()], vec!["in = inner".to_owned()])
+    );
+    let broken = entry("bad", "<sequence><unknown/></sequence>");
+    let found =
+        diagnostics(&format!("{broken}<sequence name=\"s\"><sequence key=\"bad\"/></sequence>"));
+    assert!(found.iter().any(|text| text.contains("uses the sequence `bad`")), "{found:?}");
+}
+
+#[test]
+fn a_local_entry_may_be_a_sequence_of_another_file() {
+    const NS: &str = "xmlns=\"http://ws.apache.org/ns/synapse\"";
+    let text = format!(
+        "<definitions {NS}><localEntry key=\"s\" src=\"file:s.xml\"/><proxy name=\"P\"><target inSequence=\"s\"/></proxy>\
+         </definitions>"
+    );
+    let sequence = format!("<sequence {NS} name=\"any\"><respond/></sequence>");
+    let artefact = model::Artefact {
+        kind: model::ArtefactKind::Definitions,
+        name: "a.xml".to_owned(),
+        version: String::new(),
+        file: "a.xml".into(),
+        bytes: text.into_bytes().into(),
+        configs: std::collections::BTreeMap::default(),
+        documents: [("file:s.xml".to_owned(), sequence.into_bytes().into())].into(),
+        contains: Vec::new(),
+        application: None,
+    };
+    let set = model::ArtefactSet { artefacts: vec![artefact], ..model::ArtefactSet::default() };
+    let (program, diagnostics) = Compiler::compile_set(&set);
+    assert_eq!((program.proxies().len(), diagnostics), (1, Vec::new()));
+}
+
+#[test]
+fn an_endpoint_may_be_another_one() {
+    let alias = |name: &str, of: &str| format!("<endpoint name=\"{name}\" key=\"{of}\"/>");
+    let aliases = [alias("first", "second"), alias("second", "b")].concat();
+    assert_eq!(proxy(&aliases, " endpoint=\"first\">", &echo).sent, ["http://b/ 1"]);
+    let known = program(&format!("{ENDPOINTS}{aliases}"));
+    assert_eq!(known.endpoint("first"), known.endpoint("b"), "with its state");
+    let computed = "<endpoint name=\"e\" key-expression=\"concat('', 'b')\"/>";
+    assert_eq!(proxy(computed, " endpoint=\"e\">", &echo).sent, ["http://b/ 1"]);
+    for wrong in [alias("x", "y"), alias("x", "x"), alias("x", "z") + &alias("z", "x")] {
+        let found = diagnostics(&format!("{ENDPOINTS}{wrong}"));
+        assert!(found.iter().all(|text| text.contains("there is no endpoint")), "{found:?}");
+        assert!(!found.is_empty(), "{wrong}");
+    }
+}
+
+#[test]
 fn an_endpoint_by_computed_name_must_exist() {
     let target = |name: &str| {
         format!(
@@ -427,6 +511,16 @@ fn what_an_endpoint_cannot_do_is_said_by_name() {
         (
             "<failover><endpoint><address uri=\"http://h\"/><property name=\"a\" value=\"1\"/></endpoint></failover>",
             "a property of a member is not served",
+        ),
+        (
+            "<loadbalance algorithm=\"WeightedRoundRobin\"><endpoint><address uri=\"http://h\"/>\
+             <property name=\"loadbalance.weight\" value=\"0\"/></endpoint></loadbalance>",
+            "`loadbalance.weight` is `0`, not a number above zero",
+        ),
+        (
+            "<loadbalance><endpoint><address uri=\"http://h\"/><property name=\"loadbalance.weight\" value=\"2\"/>\
+             </endpoint></loadbalance>",
+            "warning: the weights of the members have no effect",
         ),
         (
             "<address uri=\"http://h\"><suspendOnFailure><progressionFactor>-1</progressionFactor></suspendOnFailure></address>",

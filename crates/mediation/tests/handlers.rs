@@ -175,6 +175,28 @@ fn an_inline_sequence_has_its_handler() {
 }
 
 #[test]
+fn the_client_gets_the_failure_whose_handler_does_not_respond() {
+    let ran = |handler: &str, endpoint: &host::Endpoint| {
+        let target = format!("><endpoint key=\"a\"/><faultSequence>{handler}</faultSequence>");
+        proxy("", &target, endpoint)
+    };
+    let log = "<log level=\"custom\"><property name=\"a\" value=\"b\"/></log>";
+    let call = "<call><endpoint key=\"b\"/></call>";
+    let only_b = |url: &str, body: &str| {
+        if url == "http://b/" { echo(url, body) } else { refuse(url, body) }
+    };
+    let again = format!("{log}<throwError type=\"AGAIN\" errorMessage=\"again\"/>");
+    for handler in ["", log, call] {
+        assert_eq!(ran(handler, &only_b).failure().code, Code::NOT_CONNECTED, "{handler}");
+    }
+    assert_eq!(ran(&again, &only_b).failure().message, "again");
+    let dropped = ran("<drop/>", &only_b);
+    assert!(matches!(dropped.outcome, Outcome::Nothing), "{dropped:?}");
+    let responded = ran("<send><endpoint key=\"b\"/></send>", &only_b);
+    assert!(responded.body().contains("http://b/"), "{responded:?}");
+}
+
+#[test]
 fn a_failure_without_a_handler_has_its_place() {
     let target =
         "><inSequence><throwError type=\"T\" errorMessage=\"{concat('a', 'b')}\"/></inSequence>";

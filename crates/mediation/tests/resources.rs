@@ -42,6 +42,7 @@ fn find_with(program: &Program, method: &str, target: &str, fields: &[(&str, &st
         Matched::MethodNotAllowed { allowed, handler, .. } => {
             format!("405 {}{}", allowed.join(","), if handler.is_some() { " handled" } else { "" })
         }
+        Matched::NotAdmitted => "400".to_owned(),
         Matched::NoResource { handler, .. } => {
             format!("404{}", if handler.is_some() { " handled" } else { "" })
         }
@@ -150,9 +151,9 @@ fn resources_are_chosen_by_content_type_user_agent_and_protocol() {
         ("POST /a/x", [("Content-Type", "Text/CSV"), ("User-Agent", "x")], "A 0"),
         ("GET /a/x", [("Content-Type", "text/xml"), ("User-Agent", "x")], "A 0"),
         ("POST /a/x", [("Content-Type", "text/xml"), ("User-Agent", "curl/8")], "A 1"),
-        ("POST /a/x", [("Content-Type", "text/xml"), ("User-Agent", "a curl/8")], "404"),
+        ("POST /a/x", [("Content-Type", "text/xml"), ("User-Agent", "a curl/8")], "400"),
         ("PUT /a/x", [("Content-Type", "text/xml"), ("User-Agent", "x")], "A 2"),
-        ("PUT /a/y", [("Content-Type", "text/xml"), ("User-Agent", "x")], "404"),
+        ("PUT /a/y", [("Content-Type", "text/xml"), ("User-Agent", "x")], "400"),
         ("POST /a/y", [("Content-Type", "text/xml"), ("User-Agent", "x")], "A 3"),
     ] {
         let (method, target) = request.split_once(' ').unwrap();
@@ -176,6 +177,19 @@ fn an_api_with_a_host_serves_no_other() {
         ("[::1]", "no API"),
     ] {
         assert_eq!(find_with(&program, "GET", "/a/x", &[("Host", host)]), expect, "{host}");
+    }
+}
+
+#[test]
+fn what_an_api_does_not_admit_goes_to_the_next_longest_context() {
+    let resource = &["uri-template=\"/*\""];
+    let apis = [
+        api("name=\"Inner\" context=\"/a/b\" hostname=\"shop.example\"", resource),
+        api("name=\"Outer\" context=\"/a\"", resource),
+    ];
+    let program = program(&apis.concat());
+    for (host, expect) in [("shop.example", "Inner 0"), ("other.example", "Outer 0")] {
+        assert_eq!(find_with(&program, "GET", "/a/b/x", &[("Host", host)]), expect, "{host}");
     }
 }
 

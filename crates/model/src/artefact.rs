@@ -39,11 +39,20 @@ pub fn resource_path(key: &str) -> Option<String> {
     (!path.is_empty()).then(|| format!("{root}/{path}"))
 }
 
+/// What tells an API from others, its versions included. Source: Synapse's `API.getName`.
+#[must_use]
+pub fn api_key(name: &str, version: Option<&str>) -> String {
+    match version.filter(|version| !version.is_empty()) {
+        Some(version) => format!("{name}:v{version}"),
+        None => name.to_owned(),
+    }
+}
+
 /// One artefact: an XML file, or an entry of an archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Artefact {
     pub kind: ArtefactKind,
-    /// Of a `definitions` file, the name of the file.
+    /// Of a `definitions` file, the name of the file; of an API, its [`api_key`].
     pub name: String,
     /// As the archive says; empty if nothing does.
     pub version: String,

@@ -30,7 +30,7 @@ pub use application::{
     SubscriptionState,
 };
 pub use artefact::{
-    Artefact, ArtefactKind, ArtefactSet, CompositeApplication, Resource, resource_path,
+    Artefact, ArtefactKind, ArtefactSet, CompositeApplication, Resource, api_key, resource_path,
 };
 pub use auth_failure::AuthFailure;
 pub use backend::{AwsCredential, BackendAuth, BackendClient, BackendCredential};

@@ -12,7 +12,7 @@ use formats::openapi::Defaults;
 use mediation::{
     Answer, Asked, Bench, BenchHead, Body, Compiler, Direction, Environment, Exchange, Flow,
     Format, LogLevel, Matched, Message, Origin, PlainHead, Program, Properties, PropertyScope, Run,
-    SequenceId, Step, Target, perform,
+    SequenceId, Served, Step, Target, perform,
 };
 use model::{ArtefactSet, Diagnostic, Severity};
 
@@ -74,7 +74,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut message = request(arguments, &program)?;
     let flow = match &arguments.path {
         Some(path) => resource(&program, &arguments.method, path, &mut message)?,
-        None => chosen(&program, arguments.run.as_deref())?,
+        None => {
+            let (flow, service) = chosen(&program, arguments.run.as_deref())?;
+            message.arrival.service = service;
+            flow
+        }
     };
     let response = arguments.response.as_ref();
     let response = response.map(|file| Source::read(file, limits::JSON_BYTES_MAX)).transpose()?;
@@ -106,6 +110,10 @@ fn resource(
             let name = &api.name;
             let allowed = allowed.join(", ");
             handled(handler, format!("405: the API `{name}` allows {allowed} for `{path}`"))
+        }
+        Matched::NotAdmitted => {
+            let problem = "does not take this content type, user agent or protocol";
+            Err(Failure::Error(format!("400: the resource of `{path}` {problem}")))
         }
         Matched::NoResource { api, handler } => {
             handled(handler, format!("404: the API `{}` has no resource for `{path}`", api.name))
@@ -152,10 +160,14 @@ fn report(diagnostics: &[Diagnostic], is_one_file: bool) -> Result<(), Failure> 
 }
 
 /// The flow of this name, or the only one.
-fn chosen(program: &Program, name: Option<&str>) -> Result<Flow, Failure> {
+fn chosen(program: &Program, name: Option<&str>) -> Result<(Flow, Option<Served>), Failure> {
     let of = |sequence: SequenceId| Flow { request: Some(sequence), ..Flow::default() };
-    let sequences = program.sequences().map(|(name, id)| (name.to_owned(), of(id)));
-    let proxies = program.proxies().iter().map(|proxy| (proxy.name.clone(), proxy.flow));
+    let sequences = program.sequences().map(|(name, id)| (name.to_owned(), (of(id), None)));
+    let proxies = program
+        .proxies()
+        .iter()
+        .enumerate()
+        .map(|(number, proxy)| (proxy.name.clone(), (proxy.flow, Some(Served::Proxy(number)))));
     let mut services: Vec<_> = proxies.collect();
     // What a service uses is not what somebody wants to try, unless it is named.
     if services.is_empty() || name.is_some() {
@@ -165,14 +177,14 @@ fn chosen(program: &Program, name: Option<&str>) -> Result<Flow, Failure> {
     let names: Vec<_> = services.iter().map(|(name, _)| format!("`{name}`")).collect();
     let help = format!("the file has {}", names.join(", "));
     match (name, &*services) {
-        (None, [(_, flow)]) => Ok(*flow),
+        (None, [(_, found)]) => Ok(*found),
         (None, []) if !program.apis().is_empty() => {
             Err(Failure::Usage("choose a resource of the API with --path and --method".to_owned()))
         }
         (None, []) => Err(Failure::Error("the file has no sequence and no proxy".to_owned())),
         (None, _) => Err(Failure::Usage(format!("choose what to run with --run NAME: {help}"))),
         (Some(name), _) => match services.iter().find(|(known, _)| known == name) {
-            Some((_, flow)) => Ok(*flow),
+            Some((_, found)) => Ok(*found),
             None => Err(Failure::Usage(format!("there is no `{name}`: {help}"))),
         },
     }

@@ -159,5 +159,14 @@ fn name_of(node: xml::Node<'_>, kind: ArtefactKind, report: &mut Report) -> Opti
         let message = format!("`{}` has no `{key}`", kind.element());
         report.error(place_of(node), message, format!("add {key}=\"...\""));
     }
-    name.map(str::to_owned)
+    name.map(|name| match kind {
+        ArtefactKind::Api => model::api_key(name, node.attribute("", "version")),
+        ArtefactKind::Proxy
+        | ArtefactKind::Sequence
+        | ArtefactKind::Endpoint
+        | ArtefactKind::LocalEntry
+        | ArtefactKind::Template
+        | ArtefactKind::InboundEndpoint
+        | ArtefactKind::Definitions => name.to_owned(),
+    })
 }

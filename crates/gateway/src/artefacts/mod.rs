@@ -216,12 +216,9 @@ impl Integration {
         let found = all.find(|(_, inbound)| inbound.port == port);
         let (number, inbound) = found.ok_or(Fault::Denied(Denial::NoApi))?;
         // APIs that are bound to it come before what it dispatches. Source: `InboundHttpServerWorker`.
-        let own = self.at_path(request)?.filter(|target| match target.service {
-            Service::Api(number) => self
-                .program
-                .apis()
-                .get(number)
-                .is_some_and(|api| api.bindings.inbounds.contains(&inbound.name)),
+        let is_bound = |api: &mediation::Api| api.bindings.inbounds.contains(&inbound.name);
+        let own = self.at_path(request, is_bound)?.filter(|target| match target.service {
+            Service::Api(number) => self.program.apis().get(number).is_some_and(is_bound),
             Service::Proxy(_) | Service::Inbound(_) | Service::Main(_) => false,
         });
         if let Some(own) = own {
@@ -250,7 +247,8 @@ impl Integration {
         request: &'r Request,
         is_right: impl Fn(&Bindings) -> bool,
     ) -> Result<Target<'r, 'r>, Box<Fault>> {
-        let found = self.at_path(request)?.ok_or(Fault::Denied(Denial::NoApi))?;
+        let found = self.at_path(request, |api| api.bindings.default)?;
+        let found = found.ok_or(Fault::Denied(Denial::NoApi))?;
         let is_bound = match found.service {
             Service::Proxy(number) => {
                 self.program.proxies().get(number).is_some_and(|proxy| is_right(&proxy.bindings))
@@ -266,8 +264,13 @@ impl Integration {
         self.elsewhere(request, |of| matches!(of, Service::Main(_)))
     }
 
-    /// The service with the longest base path, whatever it is bound to. A proxy has the paths of its ports, too.
-    fn at_path<'r>(&'r self, request: &'r Request) -> Result<Option<Target<'r, 'r>>, Box<Fault>> {
+    /// The service with the longest base path. Of APIs, those come first that are right, and admit the host. A proxy has
+    /// the paths of its ports, too.
+    fn at_path<'r>(
+        &'r self,
+        request: &'r Request,
+        is_right: impl Fn(&mediation::Api) -> bool,
+    ) -> Result<Option<Target<'r, 'r>>, Box<Fault>> {
         let path = request.head.path(&request.bytes);
         let is_proxy = |target: &Target<'_, '_>| matches!(target.service, Service::Proxy(_));
         let found = self.below(path, request)?;
@@ -277,7 +280,38 @@ impl Integration {
         {
             return Ok(Some(Target { remainder, ..proxy }));
         }
-        Ok(found)
+        let Some(Target { service: Service::Api(number), .. }) = &found else { return Ok(found) };
+        let host = String::from_utf8_lossy(request.head.host(&request.bytes));
+        let is_right = |api: &mediation::Api| is_right(api) && api.is_at(&host, request.secure);
+        if self.program.apis().get(*number).is_some_and(is_right) {
+            return Ok(found);
+        }
+        Ok(self.other_api(request, is_right).or(found))
+    }
+
+    /// The API with the longest base path of those that are right. Source: Synapse's `RESTRequestHandler`, which asks
+    /// all.
+    fn other_api<'r>(
+        &'r self,
+        request: &'r Request,
+        is_right: impl Fn(&mediation::Api) -> bool,
+    ) -> Option<Target<'r, 'r>> {
+        let path = request.head.path(&request.bytes);
+        let rest = |api: &mediation::Api| {
+            let rest = path.strip_prefix(api.base_path.as_bytes())?;
+            (rest.is_empty() || rest.starts_with(b"/")).then_some(rest)
+        };
+        let apis = self.program.apis().iter().enumerate().filter(|(_, api)| is_right(api));
+        let apis = apis.filter_map(|(number, api)| Some((number, api, rest(api)?)));
+        let (number, api, remainder) = apis.min_by_key(|(_, _, rest)| rest.len())?;
+        let service = Service::Api(number);
+        let is_its = |slot: u32| {
+            let known = self.services.get(slot as usize).copied().flatten();
+            matches!(known, Some(Service::Api(one)) if one == number)
+        };
+        let routes = self.routes.apis().find(|routes| is_its(routes.slot))?;
+        let is_served = if request.secure { api.transports.https } else { api.transports.http };
+        Some(Target { routes, service, remainder, is_served })
     }
 
     fn below<'s, 'p>(
@@ -383,7 +417,8 @@ fn services(program: &Program, cors: Option<&Cors>) -> Vec<(Service, Arc<Api>)> 
         let path = api.base_path.clone();
         let transports = transports(api.transports);
         let cors = cors.cloned();
-        let found = Api { transports, cors, ..Api::new(api.name.clone(), String::new(), path) };
+        let version = api.version.clone().unwrap_or_default();
+        let found = Api { transports, cors, ..Api::new(api.name.clone(), version, path) };
         (Service::Api(number), Arc::new(found))
     });
     let inbounds = program.inbounds().iter().enumerate().map(|(number, inbound)| {

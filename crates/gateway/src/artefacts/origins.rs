@@ -1,6 +1,6 @@
 //! Where mediation sends messages: a balancer for each endpoint and origin that was used.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
@@ -19,10 +19,17 @@ pub(crate) struct Origins {
     /// Others, which may come from messages, so their number is limited: the one that was not used for the longest time
     /// is forgotten.
     computed: RefCell<VecDeque<(Key, Known)>>,
-    /// Counts the messages to groups, whose members take turns.
-    turn: Cell<usize>,
-    /// By number of a group: the member that worked last, where that is kept.
-    stayed: RefCell<Vec<usize>>,
+    /// By number of the endpoint.
+    groups: RefCell<Vec<Group>>,
+}
+
+/// What is known of a group.
+#[derive(Clone, Copy, Debug, Default)]
+struct Group {
+    /// Counts its messages, if its members take turns.
+    turn: usize,
+    /// The member that worked last, where that is kept.
+    stayed: usize,
 }
 
 #[derive(Debug)]
@@ -172,9 +179,11 @@ impl Origins {
     }
 
     /// Whose turn it is in a group: the position of a member.
-    pub(crate) fn turn(&self, weights: &[u32]) -> usize {
-        let turn = self.turn.get();
-        self.turn.set(turn.wrapping_add(1));
+    pub(crate) fn turn(&self, group: Option<EndpointId>, weights: &[u32]) -> usize {
+        let turn = self.group(group, |group| {
+            let next = group.turn.wrapping_add(1);
+            std::mem::replace(&mut group.turn, next)
+        });
         let total: u64 = weights.iter().map(|weight| u64::from(*weight)).sum();
         let mut left =
             u64::try_from(turn).unwrap_or_default().checked_rem(total).unwrap_or_default();
@@ -190,18 +199,22 @@ impl Origins {
 
     /// The member of a group that worked last.
     pub(crate) fn stayed(&self, group: Option<EndpointId>) -> usize {
-        let known = self.stayed.borrow();
-        group.and_then(|id| known.get(id.index()).copied()).unwrap_or_default()
+        self.group(group, |group| group.stayed)
     }
 
     pub(crate) fn stay(&self, group: Option<EndpointId>, member: usize) {
-        let Some(id) = group else { return };
-        let mut known = self.stayed.borrow_mut();
-        if known.len() <= id.index() {
-            known.resize(id.index().saturating_add(1), 0);
+        self.group(group, |group| group.stayed = member);
+    }
+
+    fn group<T>(&self, id: Option<EndpointId>, change: impl FnOnce(&mut Group) -> T) -> T {
+        let Some(id) = id else { return change(&mut Group::default()) };
+        let mut groups = self.groups.borrow_mut();
+        if groups.len() <= id.index() {
+            groups.resize(id.index().saturating_add(1), Group::default());
         }
-        if let Some(known) = known.get_mut(id.index()) {
-            *known = member;
+        match groups.get_mut(id.index()) {
+            Some(group) => change(group),
+            None => change(&mut Group::default()),
         }
     }
 
@@ -209,7 +222,7 @@ impl Origins {
     pub(crate) fn clear(&self) {
         self.configured.borrow_mut().clear();
         self.computed.borrow_mut().clear();
-        self.stayed.borrow_mut().clear();
+        self.groups.borrow_mut().clear();
     }
 }
 

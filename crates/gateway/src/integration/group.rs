@@ -113,7 +113,7 @@ fn ordered<'t>(
     let (first, choice) = match endpoint.map(|endpoint| &endpoint.kind) {
         Some(EndpointKind::LoadBalance { fails_over, weights, .. }) => {
             let choice = if *fails_over { Choice::FirstReady } else { Choice::One };
-            (worker.origins.turn(weights), choice)
+            (worker.origins.turn(group.endpoint, weights), choice)
         }
         Some(EndpointKind::RecipientList { .. } | EndpointKind::Recipients(_)) => (0, Choice::All),
         Some(EndpointKind::Failover { fails_back: false, .. }) => {

@@ -24,7 +24,7 @@ use bytes::Bytes;
 use expression::Budget;
 use mediation::{
     Asked, Body, BodyUse, Detour, Direction, Failure, Flow, Format, Found, Matched, Message,
-    Program, Run, SequenceId,
+    Program, Run, SequenceId, Served,
 };
 use model::{Blame, Denial, Fault};
 use wire::http1::BodyFraming;
@@ -123,6 +123,10 @@ pub(crate) async fn respond<C: Client>(
     let Admitted { early_upload, turn } = admit(exchange, &revision.live, &service, client).await?;
     let (framing, budget) = (request.head.framing(), budget(&revision.live));
     let mut message = message(head, framing, revision.live.held_body_bytes_max);
+    message.arrival.secure = request.secure;
+    if let Service::Proxy(number) = service_at {
+        message.arrival.service = Some(Served::Proxy(number));
+    }
     if let Some(resource) = resource {
         resource.describe(&mut message, &budget).map_err(fault_of)?;
     }
@@ -273,6 +277,7 @@ fn flow<'p>(
             record.allow = allowed.collect();
             handled(handler, Denial::MethodNotAllowed)
         }
+        Matched::NotAdmitted => Err(Fault::Denied(Denial::NotAdmitted).into()),
         Matched::NoResource { handler, .. } => handled(handler, Denial::NoResource),
         Matched::NoApi { handler } => handled(handler, Denial::NoApi),
     }

@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use expression::Budget;
-use mediation::{Failure, Flow, Properties, Target};
+use mediation::{Arrival, Failure, Flow, Properties, Target};
 use model::Fault;
 
 use super::Start;
@@ -27,6 +27,7 @@ pub(super) struct Passing {
     held: Option<Bytes>,
     flow: Flow,
     properties: Properties,
+    arrival: Arrival,
     budget: Budget,
 }
 
@@ -39,11 +40,11 @@ impl Passing {
     ) -> Self {
         let Start { flow, mut message, budget } = start;
         message.body.settle(&budget);
-        let properties = std::mem::take(&mut message.properties);
+        let (properties, arrival) = (std::mem::take(&mut message.properties), message.arrival);
         let framing = held.as_deref().map_or(request.head.framing(), exchange::framing);
         let sender =
             Sender::new(environment, (target, message), None, &request.peer, framing, None);
-        Self { sender, held, flow, properties, budget }
+        Self { sender, held, flow, properties, arrival, budget }
     }
 
     /// # Errors
@@ -82,10 +83,10 @@ impl Passing {
 
     /// What a run starts with, and what it gets instead of sending the request to the same target.
     pub(super) fn failed(self, fault: &Fault) -> (Start, RunEnvironment, (Target, Failure)) {
-        let Self { sender, held, flow, properties, budget } = self;
+        let Self { sender, held, flow, properties, arrival, budget } = self;
         let (environment, target) = (sender.environment().clone(), sender.target().clone());
         let mut message = sender.into_message(held);
-        message.properties = properties;
+        (message.properties, message.arrival) = (properties, arrival);
         (Start { flow, message, budget }, environment, (target, exchange::failure(fault)))
     }
 }

@@ -125,6 +125,7 @@ fn request_message(
     }
     let target = operation.reads_invocation.then(|| head.head.target(&head.bytes).to_vec());
     let mut message = message(head, request.head.framing(), live.held_body_bytes_max);
+    message.arrival.secure = request.secure;
     if let Some(claims) = claims.flatten() {
         let claims = PropertyValue::Json(Arc::new(claims));
         message.set(PropertyScope::Synapse, CLAIMS, claims, budget)?;
@@ -270,6 +271,7 @@ async fn mediate_own(
     let (head, budget) = (response.head.clone(), budget(&revision.live));
     let mut message =
         Message::new(Direction::Response, head, mediation::Body::held(Format::Json, bytes));
+    message.arrival.secure = request.secure;
     let code = PropertyValue::Integer(i64::from(record.code.unwrap_or_default()));
     if message.set(PropertyScope::Synapse, "ERROR_CODE", code, &budget).is_err() {
         return response;

@@ -92,7 +92,8 @@ pub(super) async fn deliverable<B: RequestBody>(
         }
         None if is_bodiless => ResponseBody::Empty,
         None if is_streaming => {
-            held(Box::pin(session.hold(source, waiting)).await?.map_err(fault_of)?)
+            let bytes = Box::pin(session.hold(source, waiting)).await?.map_err(fault_of)?;
+            bytes.map_or(ResponseBody::Empty, held)
         }
         None => match session.charged(&body).map_err(fault_of)? {
             bytes if bytes.is_empty() => ResponseBody::Empty,

@@ -154,8 +154,10 @@ impl Session {
                 Event::Ask(ask, Ask::Body(source)) => {
                     // Boxed, so that it does not enlarge every run.
                     let held = Box::pin(self.hold(source, client)).await?;
-                    let failed = |failure| Answer::Failed(failure, None);
-                    let answer = held.map_or_else(failed, Answer::Body);
+                    let answer = match held {
+                        Ok(bytes) => bytes.map_or(Answer::Lost, Answer::Body),
+                        Err(failure) => Answer::Failed(failure, None),
+                    };
                     self.answer(Answered { ask, answer, stream: None });
                 }
                 Event::Ask(ask, Ask::Exchange(exchange)) => {
@@ -248,7 +250,8 @@ impl Session {
             return Ok(());
         }
         let held = if is_streaming {
-            Box::pin(self.hold(exchange.source, client)).await?
+            let held = Box::pin(self.hold(exchange.source, client)).await?;
+            held.and_then(|bytes| bytes.ok_or_else(Failure::lost_body))
         } else {
             self.charged(&exchange.message.body)
         };
@@ -330,24 +333,24 @@ impl Session {
         true
     }
 
-    /// Reads a body that streams.
+    /// Reads a body that streams. `None`: it was sent to another receiver, or broke off before.
     ///
     /// # Errors
-    /// A fault of the client; the inner one is that of another receiver or of the upstream.
+    /// A fault of the client; the inner one is that of the upstream.
     pub(super) async fn hold<B: RequestBody>(
         &mut self,
         source: Source,
         client: &mut Option<Waiting<'_, B>>,
-    ) -> Result<Result<Bytes, Failure>, Box<Fault>> {
-        let gone = || Failure::new(Code::MEDIATION, "the body was sent to another receiver");
+    ) -> Result<Result<Option<Bytes>, Failure>, Box<Fault>> {
         match (source, client) {
             // What is left of a body that was sent, if only in part, is no body.
             (Source::Request, Some(waiting)) if waiting.client.can_restart() => {
-                waiting.hold(&self.worker, &self.holding, self.stall()).await.map(Ok)
+                let held = waiting.hold(&self.worker, &self.holding, self.stall()).await?;
+                Ok(Ok(Some(held)))
             }
-            (Source::Request, _) => Ok(Err(gone())),
+            (Source::Request, _) => Ok(Ok(None)),
             (source @ Source::Response(_), client) => {
-                let Some(stream) = self.take_stream(source) else { return Ok(Err(gone())) };
+                let Some(stream) = self.take_stream(source) else { return Ok(Ok(None)) };
                 let (worker, stall) = (Rc::clone(&self.worker), self.stall());
                 let holding = self.holding.clone();
                 let (held, answers) =
@@ -361,7 +364,7 @@ impl Session {
                         while_waiting(client, alongside(&mut self.pending, held)).await?
                     };
                 answers.into_iter().for_each(|answered| self.answer(answered));
-                held
+                Ok(held?.map(Some))
             }
         }
     }

@@ -25,19 +25,18 @@ fn address(wsdl: xml::Node<'_>, service: &str, port: &str) -> Option<String> {
     address.attribute("", "location").map(str::to_owned)
 }
 
+/// A property that is for the group of an endpoint, and not for its messages. Source: Synapse's `WeightedRoundRobin`.
+const WEIGHT: &str = "loadbalance.weight";
+
 /// Attributes of designers and statistics, without effect.
 const IGNORED: &[&str] = &["statistics", "trace", "name"];
 
 impl Compiler {
     /// An endpoint inside another element: a reference by `key` or `key-expression`, or a definition.
     pub(crate) fn endpoint(&mut self, element: &Element<'_>) -> Option<EndpointId> {
-        let found = match (element.optional("key"), element.optional("key-expression")) {
-            (Some(key), _) => self.endpoint_named(element, key),
-            (None, Some(source)) => {
-                let kind = EndpointKind::Computed(element.compiled(self, source)?);
-                Some(self.new_endpoint(Endpoint { kind, ..Endpoint::default() }))
-            }
-            (None, None) => {
+        let found = match element.optional("key") {
+            Some(key) => self.endpoint_named(element, key),
+            None => {
                 let endpoint = self.endpoint_of(element)?;
                 let id = self.new_endpoint(endpoint);
                 let name = element.optional("name").map(str::to_owned);
@@ -51,6 +50,10 @@ impl Compiler {
     }
 
     pub(super) fn endpoint_of(&mut self, element: &Element<'_>) -> Option<Endpoint> {
+        if let Some(source) = element.optional("key-expression") {
+            let kind = EndpointKind::Computed(element.compiled(self, source)?);
+            return Some(Endpoint { kind, ..Endpoint::default() });
+        }
         if let Some(name) = element.optional("template") {
             return self.endpoint_of_template(element, name);
         }
@@ -58,13 +61,17 @@ impl Compiler {
             .children()
             .filter(|child| !is_note(child))
             .partition(|child| matches!(child.name(), "property" | "session"));
-        let mut properties = Vec::new();
+        let (mut properties, mut weight) = (Vec::new(), None);
         let mut kinds = kinds.into_iter();
         let Some(child) = kinds.next() else {
             self.error(element, "the endpoint is empty".to_owned(), None);
             return None;
         };
         for other in others.into_iter().chain(kinds) {
+            if other.name() == "property" && other.attribute("name") == Some(WEIGHT) {
+                weight = self.weight(&other);
+                continue;
+            }
             if other.name() == "property" {
                 properties.extend(self.endpoint_property(&other));
                 continue;
@@ -81,7 +88,20 @@ impl Compiler {
         let endpoint = self.deeper(&child, Self::endpoint_kind);
         child.ignore(IGNORED);
         child.finish(self);
-        Some(Endpoint { properties: properties.into(), ..endpoint? })
+        Some(Endpoint { properties: properties.into(), weight, ..endpoint? })
+    }
+
+    /// The property that says how many messages in turn a member of a group gets.
+    fn weight(&mut self, element: &Element<'_>) -> Option<u32> {
+        element.ignore(&["name", "scope"]);
+        let value = element.required(self, "value")?;
+        element.finish(self);
+        let weight = value.trim().parse().ok().filter(|weight| *weight > 0);
+        if weight.is_none() {
+            let message = format!("`{WEIGHT}` is `{value}`, not a number above zero");
+            self.error(element, message, None);
+        }
+        weight
     }
 
     /// What is set on every message that is sent there.

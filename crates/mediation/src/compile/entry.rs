@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::{Compiler, Element, nearest};
+use crate::PropertyValue;
 
 /// A local entry, or a resource of the registry.
 #[derive(Clone, Debug)]
@@ -19,6 +20,17 @@ impl Entry {
             Self::Xml(Arc::clone(bytes))
         } else {
             Self::Text(String::from_utf8_lossy(bytes).into())
+        }
+    }
+
+    /// As `get-property()` reads it.
+    pub(super) fn value(&self) -> PropertyValue {
+        match self {
+            Self::Text(text) => PropertyValue::Text((**text).into()),
+            Self::Xml(bytes) => match xml::Document::parse(bytes) {
+                Ok(document) => PropertyValue::Xml(Arc::new(document)),
+                Err(_) => PropertyValue::new(self.text()),
+            },
         }
     }
 

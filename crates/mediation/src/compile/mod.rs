@@ -17,9 +17,12 @@ use std::sync::Arc;
 use model::{ArtefactSet, Diagnostic, Place, Resource, Severity};
 use xslt::Stylesheet;
 
+use crate::limits;
 use crate::mediators::{CachePolicy, ORIGINAL};
 use crate::program::{Endpoint, EndpointId, Program, Sequence, SequenceId, Site, Template};
-use units::{Unit, in_registry, in_registry_or, mentions, units};
+use units::{
+    Unit, in_entries, in_registry, in_registry_or, is_entry, mentions, named_properties, units,
+};
 
 pub use element::Element;
 pub(crate) use entry::Entry;
@@ -54,6 +57,8 @@ pub struct Compiler {
     inbound_names: BTreeSet<String>,
     /// By file, and as the artefact names them.
     documents: BTreeMap<(String, String), Arc<[u8]>>,
+    /// Endpoints that are another one, and its name.
+    aliases: BTreeMap<String, String>,
     endpoint_templates: HashMap<String, endpoint::Template>,
     endpoint_depth: usize,
     /// The size of the endpoint templates that were used, with their values.
@@ -103,11 +108,14 @@ impl Compiler {
         let mut compiler = self;
         let document = defaults::document();
         let defaults = compiler.defaults(&document, units);
-        let units: Vec<_> = units.iter().chain(&defaults).copied().collect();
+        let sources = compiler.sources(units);
+        let entries = in_entries(units, &sources);
+        let units: Vec<_> = units.iter().chain(&defaults).chain(&entries).copied().collect();
         for (number, unit) in units.iter().enumerate() {
             compiler.enter_artefact(number, unit.file);
             compiler.declare(unit);
         }
+        compiler.resolve_aliases();
         for (number, unit) in units.iter().enumerate() {
             compiler.enter_artefact(number, unit.file);
             compiler.define(unit.node);
@@ -118,6 +126,10 @@ impl Compiler {
             let name = default.node.attribute("", "name").unwrap_or_default();
             compiler.program.sequence_names.remove(name);
         }
+        let named = units.iter().flat_map(|unit| named_properties(unit.node));
+        let values =
+            named.filter_map(|name| Some((name.to_owned(), compiler.entries.get(name)?.value())));
+        compiler.program.entry_values = values.collect();
         if compiler.keeps_entries {
             let resources = compiler.resources.iter();
             let resources = resources.map(|(path, of)| (path.clone(), Entry::of(&of.bytes)));
@@ -130,6 +142,16 @@ impl Compiler {
             || texts.any(|text| std::str::from_utf8(text).is_ok_and(|it| it.contains(ORIGINAL)));
         compiler.program.link();
         (compiler.program, compiler.diagnostics)
+    }
+
+    /// The local entries whose content is elsewhere, with that.
+    fn sources<'u>(&self, units: &[Unit<'u>]) -> Vec<(Unit<'u>, xml::Document)> {
+        let source = |unit: &Unit<'u>| {
+            let src = unit.node.attribute("", "src").filter(|_| is_entry(unit.node))?;
+            let key = (unit.file.to_string_lossy().into_owned(), src.trim().to_owned());
+            Some((*unit, xml::Document::parse(self.documents.get(&key)?).ok()?))
+        };
+        units.iter().filter_map(source).collect()
     }
 
     fn enter_artefact(&mut self, number: usize, file: &Path) {
@@ -150,12 +172,19 @@ impl Compiler {
                 }
             }
             "template" => self.declare_template(&element),
-            "endpoint" => {
-                let id = self.new_endpoint(Endpoint::default());
-                if self.claims("endpoint", &name, &element) {
-                    self.program.endpoint_names.insert(name, id);
+            "endpoint" => match artefact.attribute("", "key").filter(|key| !key.is_empty()) {
+                Some(key) => {
+                    if self.claims("endpoint", &name, &element) {
+                        self.aliases.insert(name, in_registry_or(key).into_owned());
+                    }
                 }
-            }
+                None => {
+                    let id = self.new_endpoint(Endpoint::default());
+                    if self.claims("endpoint", &name, &element) {
+                        self.program.endpoint_names.insert(name, id);
+                    }
+                }
+            },
             "inboundEndpoint" => {
                 self.inbound_names.insert(name);
             }
@@ -197,6 +226,23 @@ impl Compiler {
         is_first
     }
 
+    /// Gives endpoints that are another one by `key` its number. Of a circle, none gets one.
+    fn resolve_aliases(&mut self) {
+        for (name, key) in &self.aliases {
+            let mut key = key;
+            for _ in 0..limits::ENDPOINT_DEPTH_MAX {
+                match (self.program.endpoint_names.get(key), self.aliases.get(key)) {
+                    (Some(id), _) => {
+                        self.program.endpoint_aliases.insert(name.clone(), *id);
+                        break;
+                    }
+                    (None, Some(next)) => key = next,
+                    (None, None) => break,
+                }
+            }
+        }
+    }
+
     fn define(&mut self, artefact: xml::Node<'_>) {
         let element = Element::new(artefact);
         element.ignore(&["name", "trace", "statistics"]);
@@ -205,6 +251,10 @@ impl Compiler {
                 if let Some(id) = self.artefacts.sequence() {
                     self.fill(id, &element);
                 }
+            }
+            "endpoint" if element.optional("key").is_some() => {
+                let key = element.optional("key").unwrap_or_default();
+                self.endpoint_named(&element, key);
             }
             "endpoint" => {
                 let found = self.endpoint_of(&element);
@@ -371,9 +421,10 @@ impl Compiler {
         let (program, artefacts) = (&mut self.program, &self.artefacts);
         program.sequence_names.retain(|name, _| artefacts.is_good("sequence", name));
         program.endpoint_names.retain(|name, _| artefacts.is_good("endpoint", name));
+        program.endpoint_aliases.retain(|name, _| artefacts.is_good("endpoint", name));
         program.templates.retain(|name, _| artefacts.is_good("template", name));
         program.proxies.retain(|proxy| artefacts.is_good("proxy", &proxy.name));
-        program.apis.retain(|api| artefacts.is_good("api", &api.name));
+        program.apis.retain(|api| artefacts.is_good("api", &api.key()));
         program.inbounds.retain(|one| artefacts.is_good("inboundEndpoint", &one.name));
     }
 }

@@ -117,7 +117,9 @@ impl Compiler {
 
     pub(super) fn api(&mut self, element: &Element<'_>) -> Option<()> {
         let name = element.required(self, "name")?.to_owned();
-        let is_first = self.claims("api", &name, element);
+        let version = element.optional("version").map(str::to_owned);
+        let key = model::api_key(&name, version.as_deref());
+        let is_first = self.claims("api", &key, element);
         let context = element.required(self, "context")?;
         element.ignore(&["publishSwagger"]);
         if !context.starts_with('/') {
@@ -134,7 +136,7 @@ impl Compiler {
             }
             self.artefacts.uses("inboundEndpoint", inbound);
         }
-        let base_path = self.base_path(element, context)?;
+        let (base_path, version_type) = self.base_path(element, context)?;
         let mut resources = Vec::new();
         for child in element.children() {
             match child.name() {
@@ -144,7 +146,7 @@ impl Compiler {
                         let help = "bind the API, and put the resource into an API of its own";
                         self.error(&child, message, Some(help.to_owned()));
                     }
-                    resources.extend(self.resource(&child));
+                    resources.extend(self.resource(&child, resources.len()));
                 }
                 "description" => {}
                 other => {
@@ -166,21 +168,34 @@ impl Compiler {
             return None;
         }
         if is_first {
-            let version = element.optional("version").map(str::to_owned);
             let host = element.optional("hostname").map(str::to_owned);
             let port = match element.number(self, "port", 0)? {
                 0 => None,
                 port => Some(port),
             };
             let conditions = Conditions { host, port, ..Conditions::default() };
-            let api = Api { name, base_path, version, transports, bindings, resources, conditions };
-            self.program.apis.push(api);
+            self.program.apis.push(Api {
+                name,
+                base_path,
+                version,
+                version_type,
+                // Others may be rejected.
+                number: 0,
+                transports,
+                bindings,
+                resources,
+                conditions,
+            });
         }
         Some(())
     }
 
-    /// The context with the version, which `version-type` places.
-    fn base_path(&mut self, element: &Element<'_>, context: &str) -> Option<String> {
+    /// The context with the version, which `version-type` places, and that type.
+    fn base_path(
+        &mut self,
+        element: &Element<'_>,
+        context: &str,
+    ) -> Option<(String, Option<&'static str>)> {
         #[derive(Clone, Copy)]
         enum Place {
             None,
@@ -192,10 +207,10 @@ impl Compiler {
         let version = element.optional("version");
         let context = context.trim_end_matches('/');
         match (place, version) {
-            (Place::None, None) => Some(context.to_owned()),
-            (Place::Url, Some(version)) => Some(format!("{context}/{version}")),
+            (Place::None, None) => Some((context.to_owned(), None)),
+            (Place::Url, Some(version)) => Some((format!("{context}/{version}"), Some("url"))),
             (Place::Context, Some(version)) if context.contains("{version}") => {
-                Some(context.replace("{version}", version))
+                Some((context.replace("{version}", version), Some("context")))
             }
             (Place::Context, Some(_)) => {
                 let message = format!("`context` is `{context}`, without `{{version}}`");
@@ -210,7 +225,7 @@ impl Compiler {
         }
     }
 
-    fn resource(&mut self, element: &Element<'_>) -> Option<Resource> {
+    fn resource(&mut self, element: &Element<'_>, number: usize) -> Option<Resource> {
         let methods = element.optional("methods").unwrap_or_default();
         let methods = methods.split([' ', ',']).filter(|method| !method.is_empty());
         let methods = methods.map(str::to_ascii_uppercase).collect();
@@ -234,7 +249,7 @@ impl Compiler {
         };
         let conditions = Conditions { secure, content_type, user_agent, ..Conditions::default() };
         let flow = self.flow(element)?;
-        let resource = Resource { methods, path, flow, conditions };
+        let resource = Resource { methods, path, flow, number, conditions };
         if let Some(problem) = resource.problem() {
             self.error(element, problem, None);
             return None;

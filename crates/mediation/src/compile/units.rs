@@ -13,7 +13,7 @@ use super::{NAMESPACE, Origin};
 pub(super) struct Unit<'o> {
     pub(super) file: &'o Path,
     pub(super) node: xml::Node<'o>,
-    /// Its path in the registry, which is its name then.
+    /// Its path in the registry, or the key of the local entry that holds it, which is its name then.
     pub(super) key: Option<&'o str>,
 }
 
@@ -44,10 +44,7 @@ pub(super) fn in_registry<'s>(
     while let Some(path) = left.pop() {
         let Some(resource) = set.resources.get(&path) else { continue };
         let Ok(document) = xml::Document::parse(&resource.bytes) else { continue };
-        let is_artefact = document.element().is_some_and(|root| {
-            root.namespace() == NAMESPACE && matches!(root.local_name(), "sequence" | "endpoint")
-        });
-        if is_artefact {
+        if document.element().is_some_and(is_named) {
             let new = named_paths(&document).into_iter().filter(|path| !paths.contains(path));
             left.extend(new);
             paths.extend(left.iter().cloned());
@@ -57,11 +54,62 @@ pub(super) fn in_registry<'s>(
     found
 }
 
+/// Whether a resource or a local entry is an artefact that others name.
+fn is_named(node: xml::Node<'_>) -> bool {
+    node.namespace() == NAMESPACE && matches!(node.local_name(), "sequence" | "endpoint")
+}
+
+/// The sequences and endpoints in local entries that `units`, or these, name by the key of the entry. `sources`: local
+/// entries with `src`, and what that is.
+pub(super) fn in_entries<'u>(
+    units: &[Unit<'u>],
+    sources: &'u [(Unit<'u>, xml::Document)],
+) -> Vec<Unit<'u>> {
+    let inline = units.iter().filter(|unit| unit.node.attribute("", "src").is_none());
+    let child = |unit: &Unit<'u>| unit.node.children().find(|child| is_named(*child));
+    let inline = inline.filter_map(|unit| Some((*unit, child(unit)?)));
+    let outside = sources.iter().filter_map(|(unit, document)| Some((*unit, document.element()?)));
+    let entries = inline.chain(outside);
+    let entries = entries.filter(|(unit, node)| is_entry(unit.node) && is_named(*node));
+    let mut found: Vec<_> = entries
+        .filter_map(|(unit, node)| {
+            Some(Unit { file: unit.file, node, key: Some(unit.node.attribute("", "key")?) })
+        })
+        .collect();
+    let mut names = BTreeSet::new();
+    for unit in units.iter().chain(&found) {
+        let elements = std::iter::once(unit.node).chain(unit.node.descendants());
+        for element in elements.filter(|node| node.is_element() && !is_entry(*node)) {
+            let of = element.attributes().filter(|one| one.local_name() != "name");
+            names.extend(of.map(|one| one.text()));
+        }
+    }
+    found.retain(|unit| unit.key.is_some_and(|key| names.contains(key)));
+    found
+}
+
+pub(super) fn is_entry(node: xml::Node<'_>) -> bool {
+    node.local_name() == "localEntry"
+}
+
 /// The paths in the registry that its attributes name.
 fn named_paths(document: &xml::Document) -> Vec<String> {
     let elements = document.root().descendants().filter(|node| node.is_element());
     let keys = elements.flat_map(|element| element.attributes().map(|one| one.text()));
     keys.filter_map(model::resource_path).collect()
+}
+
+/// The names that `get-property()` has in a text or an attribute, without a scope.
+pub(super) fn named_properties<'u>(artefact: xml::Node<'u>) -> impl Iterator<Item = &'u str> {
+    let texts = artefact.descendants().flat_map(|node| {
+        std::iter::once(node.text()).chain(node.attributes().map(|attribute| attribute.text()))
+    });
+    texts.flat_map(|text| text.split("get-property(").skip(1)).filter_map(|rest| {
+        let rest = rest.trim_start();
+        let mark = rest.chars().next().filter(|mark| matches!(mark, '\'' | '"'))?;
+        let (name, after) = rest.get(1..)?.split_once(mark)?;
+        after.trim_start().starts_with(')').then_some(name)
+    })
 }
 
 /// Whether a text or an attribute has `name` in it.

@@ -120,19 +120,20 @@ Penstock runs the artefacts of WSO2's Micro Integrator: [integration.md](integra
 a network.
 
 Served are `definitions` with `sequence`, `template`, `endpoint`, `proxy`, `api`, `inboundEndpoint` and `localEntry`. An
-endpoint is an `address`, `http` (with `basicAuth`), `default`, `wsdl`, `loadbalance` (in turns, by weight), `failover`
-or `recipientlist` (all at once; each response goes its own way after a `send`, and after a `call` the first one
-counts), one of a template, or one by `key-expression`; groups may be inside groups. It has `timeout` (whose `duration`
-may be an expression in braces), `suspendOnFailure`, `markForSuspension` and `retryConfig`: after an error that a member
-lists in `enabledErrorCodes`, a group sends any request to the next member, and else only one that is safe to repeat.
+endpoint is an `address`, `http` (with `basicAuth`), `default`, `wsdl`, `loadbalance` (in turns; by the property
+`loadbalance.weight` of its members with `WeightedRoundRobin`), `failover` or `recipientlist` (all at once; each
+response goes its own way after a `send`, and after a `call` the first one counts), one of a template, another one by
+`key`, or one by `key-expression`; groups may be inside groups. It has `timeout` (whose `duration` may be an expression
+in braces), `suspendOnFailure`, `markForSuspension` and `retryConfig`: after an error that a member lists in
+`enabledErrorCodes`, a group sends any request to the next member, and else only one that is safe to repeat.
 Each `property` of an endpoint, though not of a member of a group, is set on the messages that are sent there. The
 expressions of an endpoint cannot read the body.
 
 An `api` may have a `hostname` and a `port`, and a `resource` a `protocol`, a `content-type` and a pattern for the
-`user-agent`, as in Synapse: what they do not admit they do not serve. `OPTIONS` gets the methods of the path in `Allow`
-unless a resource mediates it. The sequence `main` gets the requests that no proxy and no API takes, and `fault` handles
-the errors that nothing else does. What no sequence handles gets the gateway's error in JSON, and a SOAP fault if the
-request was SOAP.
+`user-agent`, as in Synapse: what they do not admit they do not serve, and the API with the next longest context may.
+`OPTIONS` gets the methods of the path in `Allow` unless a resource mediates it. The sequence `main` gets the requests
+that no proxy and no API takes, and `fault` handles the errors that nothing else does. What no sequence handles gets the
+gateway's error in JSON, and a SOAP fault if the request was SOAP.
 
 A part of `iterate` or `clone` that made a `call` continues after the mediator, where an `aggregate` may wait for it;
 one that made none ends with its target.
@@ -146,6 +147,8 @@ respond. What goes on after the response counts as a request in progress until i
 
 The `key` of `sequence`, `xslt`, `schema` and `format`, `schema` of `jsontransform`, and `receive` of `send` may be an
 expression in braces.
+`get-property('NAME')` reads the local entry `NAME` if no property has the name, which has to be a literal. A local
+entry or a resource of the registry that is a `sequence` or an `endpoint` can be named as one.
 
 JSON and XML bodies can be read by XPath, JSONPath and Synapse expressions alike: the other view is made when it is
 needed. What no mediator edits is sent on byte for byte. A SOAP fault in an envelope that is sent as the other version

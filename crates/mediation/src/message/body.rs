@@ -51,6 +51,8 @@ pub struct Body {
     decoded_max: Option<usize>,
     /// Its bytes count as those that arrived, but are new.
     is_adopted: bool,
+    /// Nobody has its bytes any more: it reads as an empty one.
+    is_lost: bool,
     /// Memory that this body was charged, and releases when it is replaced.
     charged: Cell<usize>,
     /// Edits of its views, which are charged by whoever makes them.
@@ -109,6 +111,16 @@ impl Body {
     /// The bytes of a body that was streaming.
     pub(super) fn hold(&mut self, bytes: impl Into<Bytes>) {
         self.source = Source::Bytes(bytes.into());
+    }
+
+    /// The host has nothing left of a body that was streaming: whoever reads it finds an empty one.
+    pub(crate) fn lose(&mut self) {
+        (self.source, self.is_lost) = (Source::Bytes(Bytes::new()), true);
+    }
+
+    /// Whether it is only empty because its bytes were lost.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.is_lost
     }
 
     /// How it becomes JSON or XML.
@@ -238,8 +250,9 @@ impl Body {
         };
         let (boundary, charset) = (self.boundary().map(Into::into), self.charset.clone());
         let (coding, is_noted) = (self.coding.clone(), self.is_noted);
-        let (format, decoded_max, is_adopted) = (self.format, self.decoded_max, self.is_adopted);
-        let copy = Self { format, boundary, charset, coding, is_noted, ..Self::default() };
+        let (format, decoded_max) = (self.format, self.decoded_max);
+        let (is_adopted, is_lost) = (self.is_adopted, self.is_lost);
+        let copy = Self { format, boundary, charset, coding, is_noted, is_lost, ..Self::default() };
         let header = self.header.clone();
         Ok(Self { decoded_max, is_adopted, source, header, ..copy.mapped_as(self) })
     }

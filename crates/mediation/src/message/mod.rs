@@ -19,6 +19,7 @@ mod view;
 use bytes::Bytes;
 use expression::{BodyUse, Budget};
 
+use crate::service::Arrival;
 use crate::{Code, Failure};
 
 pub use body::Body;
@@ -72,6 +73,7 @@ pub struct Message {
     pub head: Box<dyn Head>,
     pub body: Body,
     pub properties: Properties,
+    pub arrival: Arrival,
     /// Memory of all header fields that were copied or set, those included that were replaced.
     field_bytes: usize,
 }
@@ -80,7 +82,8 @@ impl Message {
     #[must_use]
     pub fn new(direction: Direction, head: Box<dyn Head>, body: Body) -> Self {
         let properties = Properties::default();
-        let mut message = Self { direction, head, body, properties, field_bytes: 0 };
+        let arrival = Arrival::default();
+        let mut message = Self { direction, head, body, properties, arrival, field_bytes: 0 };
         message.note_unless_streaming();
         message
     }
@@ -173,6 +176,7 @@ impl Message {
             head: self.head.copy(),
             body: self.body.share(budget)?,
             properties: self.properties.clone(),
+            arrival: self.arrival,
             field_bytes,
         })
     }

@@ -6,7 +6,7 @@ use expression::mapping::Rules;
 use expression::{Budget, Error, EvalContext, ParameterKind, Value, json, markup};
 use xpath::synapse::PropertyScope;
 
-use crate::program::Step;
+use crate::program::{Program, Step};
 use crate::{Failure, Memory, Message, PropertyValue};
 
 /// What expressions read that is not part of the message. The host supplies it.
@@ -76,6 +76,7 @@ pub struct View<'m> {
     message: &'m Message,
     /// Of the sequence template that runs.
     parameters: &'m [(String, PropertyValue)],
+    program: &'m Program,
     environment: &'m dyn Environment,
     budget: &'m Budget,
 }
@@ -85,10 +86,10 @@ impl<'m> View<'m> {
     pub fn new(
         message: &'m Message,
         parameters: &'m [(String, PropertyValue)],
-        environment: &'m dyn Environment,
+        (program, environment): (&'m Program, &'m dyn Environment),
         budget: &'m Budget,
     ) -> Self {
-        Self { message, parameters, environment, budget }
+        Self { message, parameters, program, environment, budget }
     }
 
     /// A property as text, or one that the transport defines.
@@ -110,13 +111,19 @@ impl<'m> View<'m> {
         }
     }
 
+    /// The local entry that a property without a value stands for. Source: Synapse's `GetPropertyFunction`.
+    fn entry(&self, scope: PropertyScope, name: &str) -> Option<&'m PropertyValue> {
+        self.program.entry_values.get(name).filter(|_| scope == PropertyScope::Synapse)
+    }
+
     /// A property that any message has.
     fn described(&self, scope: PropertyScope, name: &str) -> Option<Cow<'_, str>> {
         if scope != PropertyScope::Synapse {
             return None;
         }
         let own = self.message.described(name, self.budget);
-        own.or_else(|| (name == "MessageID").then(|| self.environment.message_id())?)
+        let own = own.or_else(|| (name == "MessageID").then(|| self.environment.message_id())?);
+        own.or_else(|| self.program.of_arrival(self.message, name))
     }
 
     /// Markup is charged before it is written; without budget the next step fails.
@@ -170,7 +177,8 @@ impl EvalContext for View<'_> {
             Some(value) => Some(self.value(value)),
             None => {
                 let of_head = self.message.head.property(scope, name);
-                of_head.or_else(|| self.described(scope, name)).map(Value::Text)
+                let found = of_head.or_else(|| self.described(scope, name)).map(Value::Text);
+                found.or_else(|| self.entry(scope, name).map(|value| self.value(value)))
             }
         }
     }
@@ -193,7 +201,9 @@ impl EvalContext for View<'_> {
             | PropertyScope::System
             | PropertyScope::Environment
             | PropertyScope::Variable
-            | PropertyScope::Registry => self.message.properties.get(scope, name),
+            | PropertyScope::Registry => {
+                self.message.properties.get(scope, name).or_else(|| self.entry(scope, name))
+            }
         };
         Some(vec![value?.xml()?.element()?])
     }

@@ -202,7 +202,8 @@ impl<'r> Reader<'r> {
             }
             "api" => {
                 let resources = children(node).filter(|child| child.local_name() == "resource");
-                let api = self.program.apis().iter().find(|api| api.name == name);
+                let key = model::api_key(&name, node.attribute("", "version"));
+                let api = self.program.apis().iter().find(|api| api.key() == key);
                 let flows = resources.flat_map(|resource| {
                     let of = |name| resource.attribute("", name);
                     let path = of("uri-template").or(of("url-mapping")).unwrap_or("/*");

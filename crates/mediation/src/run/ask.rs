@@ -11,7 +11,7 @@ use crate::{Failure, Message, Properties, PropertyScope};
 pub enum Ask {
     /// Send the message: [`Answer::Response`] or [`Answer::Failed`].
     Exchange(Box<Exchange>),
-    /// Read this body, within the host's limits: [`Answer::Body`] or [`Answer::Failed`].
+    /// Read this body, within the host's limits: [`Answer::Body`], [`Answer::Lost`] or [`Answer::Failed`].
     Body(Source),
     /// Wait as many milliseconds: [`Answer::Elapsed`]. One that is never answered lasts as long as the run.
     Timer(u64),
@@ -68,5 +68,7 @@ pub enum Answer {
     /// Synapse's code, and the message that was not sent, if the host still has it: the error handler reads it.
     Failed(Failure, Option<Box<Message>>),
     Body(Bytes),
+    /// Of a body that was sent, or that broke off before: an error handler reads an empty one.
+    Lost,
     Elapsed,
 }

@@ -47,6 +47,8 @@ pub(super) struct Branch {
     pub(super) handlers: Vec<SequenceId>,
     /// Failures that were handled.
     handled: usize,
+    /// The one that its handler handles.
+    pub(super) failure: Option<Box<Failure>>,
     pub(super) end: End,
     /// Somebody sent it: nothing more happens at its end.
     pub(super) is_sent: bool,
@@ -152,6 +154,7 @@ impl Branch {
             has_called: false,
             handlers: Vec::new(),
             handled: 0,
+            failure: None,
             end,
             is_sent: false,
             splits: Vec::new(),
@@ -315,16 +318,20 @@ impl Branch {
         self.handled = self.handled.saturating_add(1);
         self.restart(program, Some(handler));
         self.end = End::Nothing;
-        self.note(&failure, budget).map_err(|_| failure)
+        let known = self.message.properties.get(PropertyScope::Synapse, "ERROR_CODE");
+        let is_noted = known.is_none() || failure.code != Code::MEDIATION || failure.kind.is_some();
+        if is_noted && self.note(&failure, budget).is_err() {
+            return Err(failure);
+        }
+        if is_noted || self.failure.is_none() {
+            self.failure = Some(Box::new(failure));
+        }
+        Ok(())
     }
 
     /// Sets the properties that an error handler reads. A failure without a code does not hide the first one. Source:
     /// Synapse's `FaultHandler`.
     fn note(&mut self, failure: &Failure, budget: &Budget) -> Result<(), Failure> {
-        let known = self.message.properties.get(PropertyScope::Synapse, "ERROR_CODE");
-        if known.is_some() && failure.code == Code::MEDIATION && failure.kind.is_none() {
-            return Ok(());
-        }
         let code = failure.kind.clone().unwrap_or_else(|| failure.code.0.to_string());
         let detail = failure.detail.as_ref().or(failure.place.as_ref());
         let texts = [

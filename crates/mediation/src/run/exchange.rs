@@ -6,7 +6,7 @@ use expression::{BodyUse, Budget};
 use super::branch::{self, At, Branch, End, Frame, Split, Wait};
 use super::target;
 use super::{Answer, Ask, AskId, Context, Event, Exchange, Run, Scene, Target, Turn, Waiter};
-use crate::message::{MESSAGE_TYPE, NoHead, PlainHead, soap};
+use crate::message::{MESSAGE_TYPE, NO_ENTITY_BODY, NoHead, PlainHead, soap};
 use crate::program::{Endpoint, EndpointKind, SequenceId, TimeoutAction};
 use crate::{
     Body, Code, Direction, Failure, Format, Message, PropertyScope, PropertyValue, To, limits,
@@ -242,6 +242,9 @@ impl Run {
 
     /// Writes the message as the target wants it.
     fn write_for(&self, target: &Target, message: &mut Message) -> Result<(), Failure> {
+        if message.body.is_lost() && !message.says(PropertyScope::Axis2, NO_ENTITY_BODY) {
+            return Err(Failure::lost_body());
+        }
         let action = message.action(target.content_type.is_some());
         if let Some(content_type) = target.content_type {
             let value = PropertyValue::new(content_type);
@@ -344,7 +347,7 @@ impl Run {
                 Ok(()) => Answer::Response(response),
                 Err(failure) => Answer::Failed(failure, Some(response)),
             },
-            Answer::Failed(..) | Answer::Body(_) | Answer::Elapsed => answer,
+            Answer::Failed(..) | Answer::Body(_) | Answer::Lost | Answer::Elapsed => answer,
         };
         let taken = match (wait, answer) {
             (_, Answer::Failed(failure, message)) => {
@@ -352,6 +355,10 @@ impl Run {
             }
             (Wait::Body, Answer::Body(bytes)) => {
                 branch.message.hold(bytes);
+                Ok(())
+            }
+            (Wait::Body, Answer::Lost) => {
+                branch.message.body.lose();
                 Ok(())
             }
             (Wait::Call { direction, .. }, Answer::Response(response)) => {
@@ -381,7 +388,7 @@ impl Run {
                 | Wait::Send { .. }
                 | Wait::OneWay { .. }
                 | Wait::Scatter,
-                Answer::Response(_) | Answer::Body(_) | Answer::Elapsed,
+                Answer::Response(_) | Answer::Body(_) | Answer::Lost | Answer::Elapsed,
             ) => Err(Failure::new(Code::MEDIATION, "the host answered another question")),
         };
         match taken {

@@ -45,8 +45,8 @@ pub enum Event {
     /// The client gets an empty 202 now, and the run goes on: the message said so (`FORCE_SC_ACCEPTED`), or nobody waits
     /// for the response to what was sent (`OUT_ONLY`). Comes at most once, and instead of the other two.
     Accepted,
-    /// There is no response, since this failed and no error handler took over. Comes at most once, and not after
-    /// [`Event::Respond`].
+    /// There is no response, since this failed and no error handler responded, or dropped the message. Comes at most
+    /// once, and not after [`Event::Respond`].
     Failed(Failure),
     /// The next step may take long: [`Run::next_heavy`] runs it.
     Heavy,
@@ -82,6 +82,8 @@ pub struct Run {
     is_accepted: bool,
     /// The first failure that nobody handled.
     failure: Option<Failure>,
+    /// The first whose handler ended without a response.
+    handled: Option<Failure>,
     /// The steps that were charged when the last event was returned.
     charged: u64,
     /// An error handler got more than the budget.
@@ -139,6 +141,7 @@ impl Run {
             has_responded: false,
             is_accepted: false,
             failure: None,
+            handled: None,
             charged: 0,
             has_reserve: false,
         };
@@ -209,6 +212,7 @@ impl Run {
             && self.collected == 0
             && self.queues.is_empty()
             && self.failure.is_none()
+            && self.handled.is_none()
     }
 
     /// The artefacts that it runs.

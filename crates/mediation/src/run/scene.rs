@@ -63,7 +63,7 @@ impl Scene<'_> {
     /// The message as expressions see it.
     #[must_use]
     pub fn view<'v>(&'v self, message: &'v Message) -> View<'v> {
-        View::new(message, self.parameters, self.environment, self.budget)
+        View::new(message, self.parameters, (self.program, self.environment), self.budget)
     }
 
     /// Checks the number of messages that a mediator is about to make of one, and charges them.

@@ -43,7 +43,8 @@ impl Run {
         if self.branches.values().all(|branch| is_one_way(branch))
             && !self.aggregates.values().any(Aggregate::is_open)
         {
-            match self.failure.take() {
+            let handled = self.handled.take().filter(|_| !self.has_responded);
+            match self.failure.take().or(handled) {
                 Some(failure) if self.has_responded => log_unhandled(environment, &failure),
                 Some(failure) => {
                     self.has_responded = true;
@@ -278,7 +279,12 @@ impl Run {
                 }
                 self.send(branch, to, None, context)
             }
-            (End::Request, None) | (End::Nothing, _) => Turn::Gone,
+            (End::Request, None) | (End::Nothing, _) => {
+                // Its handler did not respond.
+                let failure = branch.failure.take().map(|failure| *failure);
+                self.handled = self.handled.take().or(failure);
+                Turn::Gone
+            }
         }
     }
 
@@ -328,6 +334,7 @@ impl Run {
     pub(super) fn turn_round(&self, branch: &mut Branch, program: &Program) {
         branch.restart(program, self.flow.response);
         branch.handlers = self.flow.fault.into_iter().collect();
+        branch.failure = None;
         (branch.end, branch.is_sent, branch.owner) = (End::Response, false, None);
     }
 

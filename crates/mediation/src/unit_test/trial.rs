@@ -10,6 +10,7 @@ use super::compare::is_same;
 use super::mock::{self, Instead, MockService, Sent};
 use super::{Actual, Assertion, Case, HARNESS, Subject};
 use crate::bench::{Bench, BenchHead, perform};
+use crate::service::Served;
 use crate::{
     Answer, Asked, Body, Code, Direction, Environment, Exchange, Failure, Flow, Format, LogLevel,
     Matched, Message, PlainHead, Program, Properties, PropertyScope, PropertyValue, Run, View,
@@ -105,8 +106,10 @@ impl Setting<'_> {
         Ok(match &self.subject {
             Subject::Sequence(_) => (self.program.sequence(HARNESS).map(|id| of(Some(id))), None),
             Subject::Proxy(name) => {
-                let proxy = self.program.proxies().iter().find(|proxy| proxy.name == *name);
-                or_status(proxy.map(|proxy| proxy.flow), 404)
+                let mut all = self.program.proxies().iter().enumerate();
+                let proxy = all.find(|(_, proxy)| proxy.name == *name);
+                message.arrival.service = proxy.map(|(number, _)| Served::Proxy(number));
+                or_status(proxy.map(|(_, proxy)| proxy.flow), 404)
             }
             Subject::Api(_) => {
                 let method = self.method(case);
@@ -125,6 +128,7 @@ impl Setting<'_> {
                     Matched::MethodNotAllowed { handler, .. } => {
                         or_status(handler.map(|handler| of(Some(handler))), 405)
                     }
+                    Matched::NotAdmitted => or_status(None, 400),
                     Matched::NoResource { handler, .. } | Matched::NoApi { handler } => {
                         or_status(handler.map(|handler| of(Some(handler))), 404)
                     }
@@ -152,8 +156,8 @@ impl Setting<'_> {
         match &self.subject {
             Subject::Sequence(_) => String::new(),
             Subject::Proxy(name) => format!("/services/{name}"),
-            Subject::Api(name) => {
-                let api = self.program.apis().iter().find(|api| api.name == *name);
+            Subject::Api(key) => {
+                let api = self.program.apis().iter().find(|api| api.key() == *key);
                 api.map(|api| api.base_path.clone()).unwrap_or_default()
             }
         }
@@ -238,7 +242,7 @@ impl Setting<'_> {
                 }
                 let Some(message) = &ended.message else { return Ok(None) };
                 let budget = Budget::large();
-                let view = View::new(message, &[], self.environment, &budget);
+                let view = View::new(message, &[], (&self.program, self.environment), &budget);
                 match expression.evaluate_within(&view, &budget) {
                     Ok(value) if value.is_null() => Ok(None),
                     Ok(value) => Ok(Some(value.text().into_owned())),

@@ -13,11 +13,18 @@ impl Compiler {
         child.choice(self, "policy", &[("roundRobin", ())])?;
         let algorithm = child.optional("algorithm").unwrap_or("RoundRobin");
         let algorithm = algorithm.rsplit('.').next().unwrap_or_default();
-        if !matches!(algorithm, "RoundRobin" | "roundRobin" | "WeightedRoundRobin") {
+        let is_weighted = algorithm == "WeightedRoundRobin";
+        if !is_weighted && !matches!(algorithm, "RoundRobin" | "roundRobin") {
             let help = "write `RoundRobin` or `WeightedRoundRobin`".to_owned();
             self.error(child, format!("`algorithm` is `{algorithm}`"), Some(help));
         }
-        let (members, weights) = self.members(child)?.into_iter().unzip();
+        let (members, weights): (_, Vec<_>) = self.members(child)?.into_iter().unzip();
+        if !is_weighted && weights.iter().any(Option::is_some) {
+            let help = "write algorithm=\"WeightedRoundRobin\"".to_owned();
+            self.warning(child, "the weights of the members have no effect".to_owned(), Some(help));
+        }
+        let weight = |own: Option<u32>| own.filter(|_| is_weighted).unwrap_or(1);
+        let weights = weights.into_iter().map(weight).collect();
         Some(group(EndpointKind::LoadBalance { members, weights, fails_over }))
     }
 
@@ -34,17 +41,22 @@ impl Compiler {
         Some(group(EndpointKind::Recipients(list)))
     }
 
-    /// The members of a group, with their weights.
-    pub(super) fn members(&mut self, child: &Element<'_>) -> Option<Vec<(EndpointId, u32)>> {
+    /// The members of a group, with the weights that they say.
+    pub(super) fn members(
+        &mut self,
+        child: &Element<'_>,
+    ) -> Option<Vec<(EndpointId, Option<u32>)>> {
         let mut members = Vec::new();
         for part in child.children().filter(|part| !is_note(part)) {
             match part.name() {
                 "endpoint" => {
-                    let weight = part.children().find_map(|kind| kind.attribute("weight"));
-                    let weight = part.optional("weight").or(weight).unwrap_or("1").parse();
-                    members.push((self.endpoint(&part)?, weight.unwrap_or(1).max(1)));
+                    let id = self.endpoint(&part)?;
+                    // Of one that is defined elsewhere, no weight counts. Source: Synapse's `WeightedRoundRobin`.
+                    let own = part.attribute("key").is_none().then_some(id);
+                    let weight = own.and_then(|id| self.program.endpoint_at(id)?.weight);
+                    members.push((id, weight));
                 }
-                "member" => members.push((self.member(&part)?, 1)),
+                "member" => members.push((self.member(&part)?, None)),
                 other => {
                     let message = format!("`{}` has no child `{other}`", child.name());
                     self.error(&part, message, None);
@@ -62,7 +74,7 @@ impl Compiler {
     }
 
     /// What a member has of its own although one message is written for all, and one wait is theirs.
-    fn check_members(&mut self, child: &Element<'_>, members: &[(EndpointId, u32)]) {
+    fn check_members(&mut self, child: &Element<'_>, members: &[(EndpointId, Option<u32>)]) {
         let mut endpoints = members.iter().filter_map(|(id, _)| self.program.endpoint_at(*id));
         if endpoints.any(|one| !one.properties.is_empty()) {
             let help = "give it to the group, or set it by `property` before".to_owned();
