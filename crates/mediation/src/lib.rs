@@ -48,7 +48,7 @@ pub use compile::{Compiler, Element, Origin};
 pub use description::Wsdl;
 pub use error::{Code, Failure};
 pub use expression::BodyUse;
-pub use mediator::{Call, Collect, Fork, Mediator, Next, Part, Scatter, To};
+pub use mediator::{Call, Collect, Fork, Mediator, Next, Part, Parts, Piece, Scatter, To};
 pub use mediators::{MEDIATORS, Row, soap_fault, synapse_page};
 pub use memory::Memory;
 pub use message::{
