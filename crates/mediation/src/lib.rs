@@ -59,7 +59,7 @@ pub use pass_through::{Detour, Routing};
 pub use policies::{
     ApiPolicies, CLAIMS, CONTRACT, INVOCATION, Members, OperationFlow, POLICIES, PolicyParameter,
     PolicyProblem, PolicyReading, PolicyRow, RESPONSE_CACHE, SCHEMA_VALIDATION,
-    check as check_policy, path_variables, policies_example, policies_page, policy,
+    check as check_policy, path_variables, policies_examples, policies_page, policy,
     response_cache_s,
 };
 pub use program::{

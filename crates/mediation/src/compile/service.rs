@@ -1,7 +1,9 @@
 //! `proxy` and `api`: where messages come in.
 
+use std::sync::Arc;
+
 use super::{Compiler, Element, Entry, serialise};
-use crate::description::{Wsdl, import};
+use crate::description::{Wsdl, import, is_object};
 use crate::mediators::Pattern;
 use crate::program::SequenceId;
 use crate::service::{Api, Bindings, Conditions, Flow, Proxy, Resource, ResourcePath, Transports};
@@ -119,7 +121,8 @@ impl Compiler {
         let name = element.required(self, "name")?.to_owned();
         let is_first = self.claims("api", &name, element);
         let context = element.required(self, "context")?;
-        element.ignore(&["publishSwagger"]);
+        let swagger = element.optional("publishSwagger");
+        let swagger = swagger.and_then(|key| self.published(element, key));
         if !context.starts_with('/') {
             let help = "start it with `/`".to_owned();
             self.error(element, format!("`context` is `{context}`"), Some(help));
@@ -173,10 +176,36 @@ impl Compiler {
                 port => Some(port),
             };
             let conditions = Conditions { host, port, ..Conditions::default() };
-            let api = Api { name, base_path, version, transports, bindings, resources, conditions };
-            self.program.apis.push(api);
+            self.program.apis.push(Api {
+                name,
+                base_path,
+                version,
+                transports,
+                bindings,
+                resources,
+                conditions,
+                swagger,
+            });
         }
         Some(())
+    }
+
+    /// The description that `publishSwagger` names.
+    fn published(&mut self, element: &Element<'_>, key: &str) -> Option<Arc<str>> {
+        let found: Option<Arc<str>> = self.entry_or_none(key).map(|entry| entry.text().into());
+        let (message, help) = match &found {
+            None => (
+                format!("`publishSwagger`: there is no registry resource `{key}`"),
+                "put the description there: until then, another is generated from the resources",
+            ),
+            Some(text) if !is_object(text) => (
+                format!("`publishSwagger`: `{key}` is YAML, and `?swagger.json` is generated"),
+                "write the description in JSON, which `?swagger.yaml` returns, too",
+            ),
+            Some(_) => return found,
+        };
+        self.warning(element, message, Some(help.to_owned()));
+        found
     }
 
     /// The context with the version, which `version-type` places.
