@@ -40,10 +40,14 @@ fn a_wsdl_is_published_with_the_address_of_its_proxy() {
         "GET /services/a",
         "POST /services/a?wsdl",
         "GET /services/a?wsdl=1",
-        "GET /services/c?wsdl",
+        "GET /services/c?xsd=a.xsd",
     ] {
         assert_eq!(gateway.fetch(request, "").text(), "mediated", "{request}");
     }
+    // One that publishes none has what Axis2 generates.
+    let text = gateway.fetch("GET /services/c?wsdl", "").text();
+    assert_eq!(text.matches("location=\"http://gateway/services/c\"").count(), 2, "{text}");
+    assert!(text.contains("<wsdl:operation name=\"mediate\">"), "{text}");
 }
 
 #[test]
@@ -105,8 +109,42 @@ fn documents_are_read_from_files_and_urls_when_artefacts_are_loaded() {
         assert_eq!(text.matches(&own).count(), 2, "{text}");
     }
     assert_eq!(published.requests()[0].line(), "GET /orders?wsdl HTTP/1.1");
-    assert_eq!(get("/services/c?wsdl"), "mediated", "no file outside the folder is read");
+    let text = get("/services/c?wsdl");
+    assert!(
+        text.contains("\"mediate\"") && !text.contains("Orders"),
+        "no file outside the folder is read: {text}"
+    );
     assert_eq!(get("/services/d"), "from the port");
+}
+
+#[test]
+fn an_api_publishes_the_description_that_it_names() {
+    let files =
+        Files::new().toml("[integration]\nhttp = \"127.0.0.1:0\"\nartifacts = [\"synapse/\"]\n");
+    std::fs::create_dir_all(files.path("synapse/registry/config")).unwrap();
+    let api = |name: &str, key: &str| {
+        format!(
+            "<api name=\"{name}\" context=\"/{name}\" publishSwagger=\"{key}\"><resource><inSequence><respond/></inSequence>\
+             </resource></api>"
+        )
+    };
+    let apis = [api("json", "conf:/a.json"), api("yaml", "conf:/a.yaml"), api("none", "conf:/b")];
+    let all = format!(
+        "<definitions xmlns=\"http://ws.apache.org/ns/synapse\">{}</definitions>",
+        apis.concat()
+    );
+    files.write("synapse/all.xml", &all);
+    files.write("synapse/registry/config/a.json", "{\"openapi\":\"own\"}");
+    files.write("synapse/registry/config/a.yaml", "openapi: own\n");
+    let gateway = files.start();
+    let mut client = Client::connect(gateway.integration_http());
+    let mut get = |target: &str| client.fetch(&format!("GET {target}"), "").text();
+    for query in ["swagger.json", "swagger.yaml"] {
+        assert_eq!(get(&format!("/json?{query}")), "{\"openapi\":\"own\"}");
+        assert!(get(&format!("/none?{query}")).contains("\"title\":\"none\""));
+    }
+    assert_eq!(get("/yaml?swagger.yaml"), "openapi: own\n");
+    assert!(get("/yaml?swagger.json").contains("\"title\":\"yaml\""));
 }
 
 #[test]

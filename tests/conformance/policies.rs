@@ -470,16 +470,21 @@ fn what_is_not_forwarded_without_policies_is_not_forwarded_with_them() {
 #[test]
 fn the_example_of_every_policy_is_served() {
     let upstream = Upstream::echo();
-    let text = include_str!("../../examples/policies.yaml")
-        .replace("http://127.0.0.1:8688", &upstream.url());
-    let gateway = Files::new().api("a.yaml", &text).start();
-    let paths = text.lines().filter_map(|line| line.strip_prefix("  /")?.strip_suffix(':'));
+    let local = |text: &str| text.replace("http://127.0.0.1:8688", &upstream.url());
+    let policies = local(include_str!("../../examples/policies.yaml"));
+    let schemas = local(include_str!("../../examples/schemas.yaml"));
+    let gateway = Files::new().api("a.yaml", &policies).api("b.yaml", &schemas).start();
+    let paths = |text: &str, base: &str| -> Vec<String> {
+        let paths = text.lines().filter_map(|line| line.strip_prefix("  /")?.strip_suffix(':'));
+        paths.map(|path| format!("{base}/{path}")).collect()
+    };
     let mut served = 0;
-    for path in paths {
+    for target in [paths(&policies, "/policies"), paths(&schemas, "/schemas")].concat() {
+        let path = target.rsplit('/').next().unwrap_or_default();
         let body = "{\"a\":[1,2]}";
         let mut client = gateway.connect();
         let fields = "Content-Type: application/json\r\n";
-        let response = client.fetch_with_body(&format!("POST /policies/{path}"), fields, body);
+        let response = client.fetch_with_body(&format!("POST {target}"), fields, body);
         let expect = match path {
             "jwtClaimBasedAccessValidator" => 403,
             "mock" => 201,

@@ -403,6 +403,7 @@ pub fn artefact(file: &str, artefacts: &str) -> Artefact {
         configs: BTreeMap::new(),
         documents: BTreeMap::new(),
         contains: proxies.collect(),
+        problems: Vec::new(),
         application: None,
     }
 }

@@ -44,3 +44,20 @@ fn a_configuration_is_checked_with_the_files_that_it_names() {
     assert_eq!(code, Some(1), "{text}");
     assert!(text.contains("broken.yaml") && text.contains("none.json"), "{text}");
 }
+
+#[test]
+fn errors_of_reading_do_not_hide_those_of_compiling() {
+    let files = Files::new();
+    files.write(
+        "a.xml",
+        "<definitions xmlns=\"http://ws.apache.org/ns/synapse\">\n<task name=\"t\"/>\n\
+         <endpoint name=\"e\"><address uri=\"$SYSTEM:ABSENT\"/></endpoint>\n\
+         <proxy name=\"p\"><target><inSequence>\n<unknown/></inSequence></target></proxy></definitions>",
+    );
+    let (code, text) = Process::run(files.folder(), &["check", "a.xml"]);
+    assert_eq!(code, Some(1), "{text}");
+    for found in ["a.xml:2:1: error: `task`", "a.xml:3:34: error: ", "a.xml:5:1: error: "] {
+        assert!(text.contains(found), "no {found:?} in\n{text}");
+    }
+    assert!(text.ends_with("1 file, 3 errors, 0 warnings\n"), "{text}");
+}

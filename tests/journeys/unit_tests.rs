@@ -206,6 +206,69 @@ fn a_difference_is_shown_line_by_line() {
 }
 
 #[test]
+fn a_request_may_come_by_https() {
+    let case = api_case("a", "/berlin", "IBM", &equals("$statusCode", "200"));
+    let secure =
+        case.replace("<request-path>", "<request-protocol>https</request-protocol><request-path>");
+    let api = ORDERS.replace("methods=\"POST\"", "methods=\"POST\" protocol=\"https\"");
+    for (case, code, end) in [(secure, 0, "1 passed"), (case, 1, "1 failed")] {
+        let files = project(&unit_test(API, SUPPORTS, &case, MOCK));
+        files
+            .write(&format!("shop/{API}"), &api.replace("<sequence key=\"Price\"/>", "<respond/>"));
+        let output = run(&files, &["test", "shop"], code);
+        assert!(output.contains(end), "{output}");
+    }
+}
+
+/// `file.properties`, documents, the mapping of `[integration]`, and what mediators keep between messages.
+#[test]
+fn artefacts_have_what_the_gateway_gives_them() {
+    let hit = |expected: &str, body: &str| {
+        let hit = equals("$trp:X-Hit", expected);
+        api_case(expected, "/berlin", "IBM", &(hit + body))
+    };
+    let body = equals("$body", r#"{"r":{"host":"stock.example","n":"1"}}"#);
+    let entry = "<artifact>src/main/wso2mi/artifacts/local-entries/Form.xml</artifact>";
+    let cases = hit("no", &body) + &hit("yes", "");
+    let files = project(&unit_test(API, &format!("{SUPPORTS}{entry}"), &cases, MOCK));
+    let api = r#"<api xmlns="http://ws.apache.org/ns/synapse" name="Orders" context="/orders">
+  <resource methods="POST" uri-template="/{shop}">
+    <inSequence>
+      <cache timeout="100">
+        <onCacheHit><header name="X-Hit" scope="transport" value="yes"/><respond/></onCacheHit>
+      </cache>
+      <payloadFactory media-type="json"><format>{"symbol":"IBM","price":5.0}</format><args/></payloadFactory>
+      <send><endpoint key="Stock"/></send>
+    </inSequence>
+    <outSequence>
+      <payloadFactory media-type="xml">
+        <format key="form"/><args><arg expression="${configs.HOST}"/></args>
+      </payloadFactory>
+      <property name="messageType" value="application/json" scope="axis2"/>
+      <header name="X-Hit" scope="transport" value="no"/>
+      <cache collector="true"/>
+      <send/>
+    </outSequence>
+  </resource>
+</api>
+"#;
+    files.write(&format!("shop/{API}"), api);
+    let folder = "shop/src/main/wso2mi/artifacts/local-entries";
+    std::fs::create_dir_all(files.path(folder)).unwrap();
+    let form = "<localEntry xmlns=\"http://ws.apache.org/ns/synapse\" key=\"form\" src=\"file:form.xml\"/>";
+    files.write(&format!("{folder}/Form.xml"), form);
+    files.write(&format!("{folder}/form.xml"), "<r xmlns=\"\"><host>$1</host><n>1</n></r>");
+    files.write("shop/file.properties", "HOST=stock.example\n");
+    files.write("shop/pom.xml", "<project/>");
+    files.write(
+        "penstock.toml",
+        "[integration]\nhttp = \"127.0.0.1:0\"\njson_auto_primitive = false\n",
+    );
+    let output = run(&files, &["test", "shop", "--config", "penstock.toml"], 0);
+    assert!(output.contains("2 passed"), "{output}");
+}
+
+#[test]
 fn what_cannot_be_run_is_named_with_its_place() {
     let case = api_case("a", "/berlin", "IBM", &equals("$body", "1"));
     for (test, problem) in [

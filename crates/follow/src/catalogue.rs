@@ -169,7 +169,7 @@ impl Catalogue {
     }
 
     fn record(&mut self, key: &Arc<Path>, content: Box<Content>, applied: &mut Applied) {
-        let Content { part, diagnostics, placeholder } = *content;
+        let Content { part, diagnostics, placeholder, rest: _ } = *content;
         let entry = self.files.entry(Arc::clone(key)).or_insert_with(|| {
             self.arrivals += 1;
             Entry { arrived: self.arrivals, ..Entry::default() }

@@ -67,6 +67,8 @@ pub struct Checked {
     /// What would be served.
     pub apis: Vec<LoadedApi>,
     pub artefacts: ArtefactSet,
+    /// The same, and what could be read of archives with errors.
+    pub readable: ArtefactSet,
 }
 
 /// Reads the descriptions in `apis`, the artefacts in `artefacts` and the applications in `applications` as the gateway
@@ -94,12 +96,23 @@ pub fn check(
     };
     let mut files: Vec<Arc<Path>> = walked.files.into_keys().collect();
     files.sort();
-    let changes = files.iter().map(|file| (Arc::clone(file), Found::Read(Box::new(content(file)))));
-    catalogue.apply(changes.collect());
+    let mut rests = Vec::new();
+    let changes = files.iter().map(|file| {
+        let mut content = content(file);
+        rests.extend(content.rest.take());
+        (Arc::clone(file), Found::Read(Box::new(content)))
+    });
+    let changes = changes.collect();
+    catalogue.apply(changes);
     let mut diagnostics = walked.problems;
     diagnostics.extend(files.iter().flat_map(|file| catalogue.diagnostics(file)));
     let (apis, artefacts) = (catalogue.apis(), catalogue.artefacts());
-    Checked { files: files.len(), diagnostics, apis, artefacts }
+    let mut readable = artefacts.clone();
+    for rest in rests {
+        readable.artefacts.extend(rest.artefacts);
+        readable.resources.extend(rest.resources);
+    }
+    Checked { files: files.len(), diagnostics, apis, artefacts, readable }
 }
 
 impl Rules {
@@ -129,15 +142,8 @@ impl Rules {
         let resolve = |named: &str| read(folder.join(named), &|| read_below(folder, named));
         let content = match self.roots.of_artefact(file) {
             Some(root) => {
-                let parameter = |kind, name: &str| match kind {
-                    Parameter::System | Parameter::Config => std::env::var(name).ok(),
-                    Parameter::File => file_property(root, name, &|file| {
-                        read(file.to_owned(), &|| read_bounded(file))
-                    }),
-                };
-                let outside =
-                    Outside { parameter: &parameter, file: &resolve, fetch: &*self.fetch };
-                Content::of_artefacts(synapse::read(file, text, outside))
+                let outcome = artefact((root, file, text), &*self.fetch, &read);
+                Content::of_artefacts(outcome)
             }
             None if self.roots.has_application(file) => {
                 let plans = &self.defaults.plans;
@@ -147,6 +153,29 @@ impl Rules {
         };
         Reading { content, refs: refs.take() }
     }
+}
+
+/// Reads `text`, the content of the artefact `file`, as the gateway would if `root` was a folder of artefacts.
+#[must_use]
+pub fn read_artefact(root: &Path, file: &Path, text: &[u8], fetch: &Fetch) -> synapse::Outcome {
+    artefact((root, file, text), &**fetch, &|_, read| read())
+}
+
+/// `read` may know better how to read a file than the function that it gets.
+fn artefact(
+    (root, file, text): (&Path, &Path, &[u8]),
+    fetch: &dyn Fn(&str) -> Result<Vec<u8>, String>,
+    read: &dyn Fn(PathBuf, &dyn Fn() -> Result<Vec<u8>, String>) -> Result<Vec<u8>, String>,
+) -> synapse::Outcome {
+    let folder = file.parent().unwrap_or(Path::new("."));
+    let parameter = |kind, name: &str| match kind {
+        Parameter::System | Parameter::Config => std::env::var(name).ok(),
+        Parameter::File => {
+            file_property(root, name, &|file| read(file.to_owned(), &|| read_bounded(file)))
+        }
+    };
+    let resolve = |named: &str| read(folder.join(named), &|| read_below(folder, named));
+    synapse::read(file, text, Outside { parameter: &parameter, file: &resolve, fetch })
 }
 
 /// The value of `name` in `file.properties`, which is in the configured folder or in its `conf`. An environment

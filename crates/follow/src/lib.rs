@@ -38,7 +38,7 @@ pub use certificates::{client_auth, server_certificates};
 pub use configuration::{
     ConfigurationError, check_settings, defaults, read_pem, read_settings, read_settings_to_serve,
 };
-pub use documents::{Checked, check};
+pub use documents::{Checked, check, read_artefact};
 pub use feed::AskFeed;
 pub use fetch::Fetch;
 pub use follower::{Change, Follower, Handle, OnUnknownKid, Options, Publish};

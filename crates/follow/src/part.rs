@@ -41,6 +41,8 @@ pub(crate) struct Content {
     pub(crate) diagnostics: Vec<Diagnostic>,
     /// Of an invalid description whose base path could be read: what answers 503 there.
     pub(crate) placeholder: Option<Api>,
+    /// Of an invalid archive: what could be read, for [`crate::check`] alone.
+    pub(crate) rest: Option<ArtefactSet>,
 }
 
 impl Content {
@@ -48,18 +50,20 @@ impl Content {
         let openapi::Outcome { api, diagnostics, base_path, hosts } = outcome;
         let unreadable = base_path.filter(|_| api.is_none());
         let placeholder = unreadable.map(|path| unloaded_api(file, path, hosts));
-        Self { part: api.map(|api| Part::Api(Arc::new(api))), diagnostics, placeholder }
+        let part = api.map(|api| Part::Api(Arc::new(api)));
+        Self { part, diagnostics, placeholder, ..Self::default() }
     }
 
     pub(crate) fn of_artefacts(outcome: synapse::Outcome) -> Self {
-        let synapse::Outcome { set, diagnostics } = outcome;
-        Self { part: set.map(|set| Part::Artefacts(Arc::new(set))), diagnostics, placeholder: None }
+        let synapse::Outcome { set, rest, diagnostics } = outcome;
+        let part = set.map(|set| Part::Artefacts(Arc::new(set)));
+        Self { part, diagnostics, rest, ..Self::default() }
     }
 
     pub(crate) fn of_application(read: (Option<Application>, Vec<Diagnostic>)) -> Self {
         let (application, diagnostics) = read;
         let part = application.map(|application| Part::Application(Arc::new(application)));
-        Self { part, diagnostics, placeholder: None }
+        Self { part, diagnostics, ..Self::default() }
     }
 
     /// Replaces the subscriptions of an application by equal ones that are known.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use expression::json;
 
-use crate::service::{Api, ResourcePath};
+use crate::service::{Api, Proxy, ResourcePath};
 use crate::template;
 
 /// A WSDL and the documents that it imports, in which the addresses are those of the service.
@@ -35,8 +35,7 @@ impl Wsdl {
     }
 
     /// The document that `query` asks for, with the service at `url`: `wsdl`, or `xsd=LOCATION` as in imports.
-    #[must_use]
-    pub fn text(&self, query: &str, url: &str) -> Option<String> {
+    fn text(&self, query: &str, url: &str) -> Option<String> {
         let text = match query {
             "wsdl" => &self.main,
             _ => {
@@ -96,13 +95,65 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;")
 }
 
+impl Proxy {
+    /// What `query` asks of its WSDL, with the proxy at `url`. One that publishes none has one operation, `mediate`, whose
+    /// messages may be anything, as Axis2 describes it.
+    #[must_use]
+    pub fn wsdl_text(&self, query: &str, url: &str) -> Option<String> {
+        match &self.wsdl {
+            Some(wsdl) => wsdl.text(query, url),
+            None => (query == "wsdl").then(|| generated(&self.name, url)),
+        }
+    }
+}
+
+/// Source: WSDL 1.1, and its binding for SOAP 1.2.
+fn generated(name: &str, url: &str) -> String {
+    let (name, url) = (escaped(name), escaped(url));
+    let binding = |prefix: &str, version: &str| {
+        format!(
+            "<wsdl:binding name=\"{name}{version}Binding\" type=\"tns:{name}PortType\">\
+             <{prefix}:binding transport=\"http://schemas.xmlsoap.org/soap/http\" style=\"document\"/>\
+             <wsdl:operation name=\"mediate\"><{prefix}:operation soapAction=\"urn:mediate\" style=\"document\"/>\
+             <wsdl:input><{prefix}:body use=\"literal\"/></wsdl:input>\
+             <wsdl:output><{prefix}:body use=\"literal\"/></wsdl:output></wsdl:operation></wsdl:binding>"
+        )
+    };
+    let port = |prefix: &str, version: &str| {
+        format!(
+            "<wsdl:port name=\"{name}Http{version}Endpoint\" binding=\"tns:{name}{version}Binding\">\
+             <{prefix}:address location=\"{url}\"/></wsdl:port>"
+        )
+    };
+    format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
+         <wsdl:definitions name=\"{name}\" targetNamespace=\"http://ws.apache.org/axis2\" \
+         xmlns:tns=\"http://ws.apache.org/axis2\" xmlns:wsdl=\"http://schemas.xmlsoap.org/wsdl/\" \
+         xmlns:soap=\"http://schemas.xmlsoap.org/wsdl/soap/\" xmlns:soap12=\"http://schemas.xmlsoap.org/wsdl/soap12/\">\
+         <wsdl:message name=\"mediateRequest\"/><wsdl:message name=\"mediateResponse\"/>\
+         <wsdl:portType name=\"{name}PortType\"><wsdl:operation name=\"mediate\">\
+         <wsdl:input message=\"tns:mediateRequest\"/><wsdl:output message=\"tns:mediateResponse\"/>\
+         </wsdl:operation></wsdl:portType>{}{}<wsdl:service name=\"{name}\">{}{}</wsdl:service></wsdl:definitions>\n",
+        binding("soap", "Soap11"),
+        binding("soap12", "Soap12"),
+        port("soap", "Soap11"),
+        port("soap12", "Soap12"),
+    )
+}
+
 /// The methods of a resource that names none.
 const METHODS: [&str; 7] = ["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS"];
 
 impl Api {
-    /// An OpenAPI description of its resources, in JSON, with the API at `url`.
+    /// Its description as JSON or YAML: what `publishSwagger` names, if that is in this format.
     #[must_use]
-    pub fn openapi(&self, url: &str) -> String {
+    pub fn swagger(&self, is_json: bool, url: &str) -> String {
+        let published = self.swagger.as_deref().filter(|text| !is_json || is_object(text));
+        published.map_or_else(|| self.openapi(url), str::to_owned)
+    }
+
+    /// An OpenAPI description of its resources, in JSON, with the API at `url`.
+    fn openapi(&self, url: &str) -> String {
         let mut paths: BTreeMap<String, BTreeMap<String, Vec<String>>> = BTreeMap::new();
         for resource in &self.resources {
             let (path, variables) = described(&resource.path);
@@ -132,6 +183,11 @@ impl Api {
         out.end().end();
         out.finish().text().to_owned()
     }
+}
+
+/// Whether a description is in JSON, which is YAML, too.
+pub(crate) fn is_object(text: &str) -> bool {
+    text.trim_start().starts_with('{')
 }
 
 fn write_parameters(variables: &[String], out: &mut json::Builder) {

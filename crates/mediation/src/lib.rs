@@ -48,7 +48,7 @@ pub use compile::{Compiler, Element, Origin};
 pub use description::Wsdl;
 pub use error::{Code, Failure};
 pub use expression::BodyUse;
-pub use mediator::{Call, Collect, Fork, Mediator, Next, Part, Scatter, To};
+pub use mediator::{Call, Collect, Fork, Mediator, Next, Part, Parts, Piece, Scatter, To};
 pub use mediators::{MEDIATORS, Row, soap_fault, synapse_page};
 pub use memory::Memory;
 pub use message::{
@@ -59,7 +59,7 @@ pub use pass_through::{Detour, Routing};
 pub use policies::{
     ApiPolicies, CLAIMS, CONTRACT, INVOCATION, Members, OperationFlow, POLICIES, PolicyParameter,
     PolicyProblem, PolicyReading, PolicyRow, RESPONSE_CACHE, SCHEMA_VALIDATION,
-    check as check_policy, path_variables, policies_example, policies_page, policy,
+    check as check_policy, path_variables, policies_examples, policies_page, policy,
     response_cache_s,
 };
 pub use program::{

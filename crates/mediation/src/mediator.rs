@@ -1,8 +1,9 @@
 //! What a mediator is, and what it asks of the run.
 
+use std::collections::VecDeque;
 use std::fmt;
 
-use expression::BodyUse;
+use expression::{BodyUse, Budget};
 
 use crate::pass_through::Routing;
 use crate::program::{EndpointId, SequenceId};
@@ -71,8 +72,8 @@ pub trait Mediator: fmt::Debug + Send + Sync {
     /// The message cannot be mediated; the error handler of the sequence takes over.
     fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure>;
 
-    /// Combines `parts` with the message, after [`Next::Exchange`], [`Next::Scatter`] or [`Next::Collect`] brought them
-    /// together. `None`: a part that ended elsewhere.
+    /// Combines `parts` with the message, after [`Next::Exchange`] or [`Next::Scatter`] brought them together. `None`: a
+    /// part that ended elsewhere.
     ///
     /// # Errors
     /// As [`Mediator::mediate`].
@@ -81,6 +82,19 @@ pub trait Mediator: fmt::Debug + Send + Sync {
         _scene: &Scene<'_>,
         _message: &mut Message,
         _parts: Vec<Option<Message>>,
+    ) -> Result<Next, Failure> {
+        Ok(Next::Continue)
+    }
+
+    /// Combines what each of the messages had that [`Next::Collect`] brought together: the first continues, as `message`.
+    ///
+    /// # Errors
+    /// As [`Mediator::mediate`].
+    fn complete(
+        &self,
+        _scene: &Scene<'_>,
+        _message: &mut Message,
+        _pieces: Vec<Result<Piece, Failure>>,
     ) -> Result<Next, Failure> {
         Ok(Next::Continue)
     }
@@ -110,7 +124,7 @@ pub enum Next {
     Fork(Fork),
     /// When all parts are at their end: with [`Mediator::join`].
     Scatter(Scatter),
-    /// The message waits for others of its kind; the last one continues with [`Mediator::join`].
+    /// The message waits for others of its kind; the last one continues with [`Mediator::complete`].
     Collect(Collect),
     /// The message is the response to the client.
     Respond,
@@ -130,7 +144,8 @@ impl Next {
     pub(crate) fn parts(&mut self, mut each: impl FnMut(&mut Message)) {
         match self {
             Self::Exchange { part: Some(part), .. } => each(part),
-            Self::Fork(Fork { parts, .. }) | Self::Scatter(Scatter { parts, .. }) => {
+            Self::Fork(Fork { parts, .. }) => parts.each(&mut each),
+            Self::Scatter(Scatter { parts, .. }) => {
                 parts.iter_mut().for_each(|part| each(&mut part.message));
             }
             Self::Exchange { part: None, .. }
@@ -142,6 +157,23 @@ impl Next {
             | Self::Respond
             | Self::Loopback
             | Self::Drop => {}
+        }
+    }
+
+    /// What it keeps beside these messages, as it was charged, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Fork(fork) => fork.parts.bytes(),
+            Self::Collect(collect) => collect.piece.as_ref().map_or(0, Piece::bytes),
+            Self::Continue
+            | Self::Enter(_)
+            | Self::Call(_)
+            | Self::Send { .. }
+            | Self::Exchange { .. }
+            | Self::Scatter(_)
+            | Self::Respond
+            | Self::Loopback
+            | Self::Drop => 0,
         }
     }
 }
@@ -159,13 +191,57 @@ pub struct Call {
 /// Messages that go their own ways.
 #[derive(Debug)]
 pub struct Fork {
-    pub parts: Vec<Part>,
+    pub parts: Box<dyn Parts>,
     /// What [`Collect`] finds them by.
     pub id: Option<Box<str>>,
     /// Whether the original continues with the next mediator.
     pub continues: bool,
     /// Whether each starts when the last one is done, or was sent and is not waited for.
     pub sequential: bool,
+}
+
+/// Messages that are made one after the other, each when it starts, so that those that wait take no memory.
+pub trait Parts: fmt::Debug + Send {
+    /// How many are left.
+    fn left(&self) -> usize;
+
+    /// The next one.
+    ///
+    /// # Errors
+    /// The budget; no other part starts then.
+    fn next(&mut self, budget: &Budget) -> Result<Option<Part>, Failure>;
+
+    /// What all have in common, when there is no next one: the message for an error handler.
+    fn rest(self: Box<Self>) -> Option<Message>;
+
+    /// Visits the messages that it holds.
+    fn each(&mut self, each: &mut dyn FnMut(&mut Message));
+
+    /// What it holds besides, as it was charged, in bytes.
+    fn bytes(&self) -> usize;
+}
+
+/// Those that were made already.
+impl Parts for VecDeque<Part> {
+    fn left(&self) -> usize {
+        self.len()
+    }
+
+    fn next(&mut self, _: &Budget) -> Result<Option<Part>, Failure> {
+        Ok(self.pop_front())
+    }
+
+    fn rest(self: Box<Self>) -> Option<Message> {
+        self.into_iter().next().map(|part| part.message)
+    }
+
+    fn each(&mut self, each: &mut dyn FnMut(&mut Message)) {
+        self.iter_mut().for_each(|part| each(&mut part.message));
+    }
+
+    fn bytes(&self) -> usize {
+        0
+    }
 }
 
 /// Messages that come back.
@@ -192,9 +268,27 @@ pub struct Part {
     pub to: Option<To>,
 }
 
+/// What an `aggregate` keeps of a message.
+#[derive(Debug)]
+pub struct Piece {
+    /// JSON, or elements one after the other.
+    pub text: Vec<u8>,
+    pub is_json: bool,
+    /// Their number.
+    pub elements: usize,
+}
+
+impl Piece {
+    pub(crate) fn bytes(&self) -> usize {
+        self.text.len()
+    }
+}
+
 /// When the messages that come to an `aggregate` are complete.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Collect {
+    /// Of this message; what failed fails the completion.
+    pub piece: Result<Piece, Failure>,
     /// Of the fork whose parts belong together.
     pub id: Option<Box<str>>,
     /// What messages that belong together have in common, instead of their fork.

@@ -1,6 +1,6 @@
 //! Compiled artefacts: sequences and endpoints by number.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
@@ -77,6 +77,8 @@ pub struct Program {
     pub(crate) proxies: Vec<Proxy>,
     pub(crate) apis: Vec<Api>,
     pub(crate) inbounds: Vec<Inbound>,
+    /// Where the artefacts begin that have errors: file, line and column.
+    pub(crate) broken: BTreeSet<(Arc<str>, u32, u32)>,
     /// Local entries, and the registry by path, if a message may name one.
     pub(crate) entries: HashMap<String, Entry>,
     /// Local entries that `get-property()` names.

@@ -1,6 +1,8 @@
 //! Where messages come in: proxy services, and the resources of REST APIs.
 
 use std::borrow::Cow;
+use std::sync::Arc;
+
 use std::path::Path;
 
 use expression::Budget;
@@ -137,6 +139,8 @@ pub struct Api {
     pub bindings: Bindings,
     pub resources: Vec<Resource>,
     pub(crate) conditions: Conditions,
+    /// `publishSwagger`
+    pub(crate) swagger: Option<Arc<str>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -610,6 +610,70 @@ fn endpoint_templates_and_groups_that_multiply_are_rejected() {
 }
 
 #[test]
+fn the_wsdl_that_is_generated_is_well_formed() {
+    let program = program(
+        "<proxy name=\"a&amp;b\"><target><inSequence><respond/></inSequence></target></proxy>",
+    );
+    let text = program.proxies()[0].wsdl_text("wsdl", "http://h/services/a&b").unwrap();
+    let document = xml::Document::parse(text.as_bytes()).unwrap();
+    let address = |node: &xml::Node<'_>| {
+        node.attribute("", "location") == Some("http://h/services/a&b") && node.is_element()
+    };
+    assert_eq!(document.root().descendants().filter(address).count(), 2, "{text}");
+}
+
+#[test]
+fn groups_may_say_when_synapse_reads_the_body() {
+    for group in ["failover", "loadbalance", "recipientlist"] {
+        let group = format!("<{group} buildMessage=\"true\"><endpoint key=\"a\"/></{group}>");
+        let found = diagnostics(&format!("{ENDPOINTS}<endpoint name=\"g\">{group}</endpoint>"));
+        assert!(found.is_empty(), "{found:?}");
+    }
+}
+
+/// As of one that is not served, or of a parameter without a value.
+#[test]
+fn a_problem_that_was_found_by_reading_is_one_of_the_artefact_in_which_it_is() {
+    let text = "<definitions xmlns=\"http://ws.apache.org/ns/synapse\">\n\
+         <proxy name=\"good\"><target><inSequence><respond/></inSequence></target></proxy>\n\
+         <task name=\"t\"/>\n\
+         <proxy name=\"bad\"><target inSequence=\"s\"/></proxy>\n\
+         <sequence name=\"s\">\n<unknown/></sequence></definitions>";
+    let problem = |line, column, message: &str| model::Diagnostic {
+        severity: model::Severity::Error,
+        file: "a.xml".into(),
+        place: Some(model::Place { line, column }),
+        message: message.to_owned(),
+        help: None,
+    };
+    let artefact = model::Artefact {
+        kind: model::ArtefactKind::Definitions,
+        name: "a.xml".to_owned(),
+        version: String::new(),
+        file: "a.xml".into(),
+        bytes: text.as_bytes().into(),
+        configs: std::collections::BTreeMap::default(),
+        documents: std::collections::BTreeMap::default(),
+        contains: Vec::new(),
+        problems: vec![problem(3, 1, "no task"), problem(6, 3, "no value")],
+        application: None,
+    };
+    let set = model::ArtefactSet { artefacts: vec![artefact], ..model::ArtefactSet::default() };
+    let (program, diagnostics) = Compiler::compile_set(&set);
+    let served: Vec<_> = program.proxies().iter().map(|proxy| &*proxy.name).collect();
+    assert_eq!(served, ["good"]);
+    let found: Vec<_> = diagnostics.iter().map(ToString::to_string).collect();
+    let expect = [
+        "3:1: error: no task",
+        "6:3: error: no value",
+        "6:1: error: unknown mediator",
+        "4:1: error: uses",
+    ];
+    let is_it = |(line, expect): (&String, &&str)| line.contains(expect);
+    assert!(found.len() == expect.len() && found.iter().zip(&expect).all(is_it), "{found:#?}");
+}
+
+#[test]
 fn sequences_and_endpoints_of_the_registry_are_artefacts_where_they_are_named() {
     const NS: &str = "xmlns=\"http://ws.apache.org/ns/synapse\"";
     let bytes = |text: String| Arc::<[u8]>::from(text.into_bytes());
@@ -625,6 +689,7 @@ fn sequences_and_endpoints_of_the_registry_are_artefacts_where_they_are_named() 
         configs: std::collections::BTreeMap::default(),
         documents: std::collections::BTreeMap::default(),
         contains: Vec::new(),
+        problems: Vec::new(),
         application: None,
     };
     let inner = "<sequence key=\"/_system/governance/inner.xml\"/>";

@@ -239,6 +239,55 @@ fn parts_are_aggregated_in_the_order_of_the_split_whichever_arrives_first() {
     assert_eq!(run("1", &target, &echo).body(), r#"[{"a":1},1]"#);
 }
 
+/// The others wait as what they are made of.
+#[test]
+fn no_more_parts_are_made_than_the_host_sends_at_a_time() {
+    let items: Vec<_> = (0..300).map(|n| n.to_string()).collect();
+    let target = format!(
+        "<inSequence><iterate expression=\"json-eval($)\"><target endpoint=\"a\"/></iterate></inSequence>\
+         <outSequence>{}</outSequence>",
+        aggregate("")
+    );
+    let ran = run(&format!("[{}]", items.join(",")), &target, &echo);
+    let all: Vec<_> = items.iter().map(|item| format!("{{\"a\":{item}}}")).collect();
+    assert_eq!(ran.body(), format!("[{}]", all.join(",")));
+    assert_eq!(ran.parallel, base::limits::MEDIATED_EXCHANGES_MAX);
+}
+
+#[test]
+fn a_part_that_cannot_be_made_fails_the_message() {
+    let properties: String =
+        (0..1_024).map(|n| format!("<property name=\"p{n}\" value=\"\"/>")).collect();
+    let target = format!(
+        "<inSequence>{properties}<iterate expression=\"json-eval($.items)\"><target endpoint=\"a\"/></iterate></inSequence>"
+    );
+    let ran = run(ITEMS, &target, &echo);
+    assert!(ran.failure().message.contains("more than 1024 properties"), "{ran:?}");
+    assert!(ran.sent.is_empty(), "{ran:?}");
+}
+
+#[test]
+fn messages_of_different_formats_are_aggregated_in_that_of_the_first() {
+    let target = |first: &str, second: &str| {
+        let part = |payload: &str, kind: &str| {
+            format!(
+                "<target><sequence><payloadFactory media-type=\"{kind}\"><format>{payload}</format></payloadFactory>\
+                 <sequence key=\"join\"/></sequence></target>"
+            )
+        };
+        format!(
+            "<inSequence><clone>{}{}</clone></inSequence></target></proxy><sequence name=\"join\">\
+             <aggregate><onComplete><respond/></onComplete></aggregate></sequence>\
+             <proxy name=\"other\"><target><inSequence><drop/></inSequence>",
+            part(if first == "xml" { "<x xmlns=\"\">1</x>" } else { "{\"j\":2}" }, first),
+            part(if second == "xml" { "<x xmlns=\"\">1</x>" } else { "{\"j\":2}" }, second),
+        )
+    };
+    assert_eq!(run("1", &target("json", "xml"), &echo).body(), r#"[{"j":2},{"x":1}]"#);
+    let xml = run("1", &target("xml", "json"), &echo).body();
+    assert!(xml.contains("<x>1</x><jsonObject><j>2</j></jsonObject>"), "{xml}");
+}
+
 #[test]
 fn a_time_limit_completes_an_aggregate_with_what_is_there() {
     let limit = "<completeCondition timeout=\"5\"/>";

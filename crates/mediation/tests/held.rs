@@ -166,8 +166,6 @@ fn so_does_each_of_the_published_scenarios() {
             let times = held(&program, proxy.flow, &body);
             println!("{}, {bytes} bytes: {times:.2}", proxy.name);
             let most = match (&*proxy.name, bytes) {
-                // Each order, of 100 bytes, gets an envelope and a head of its own, all before the first is sent.
-                ("IterateAndAggregateProxy", _) => 9.0,
                 // What a message takes without a body counts.
                 (_, 1_000) => 5.0,
                 _ => 4.0,

@@ -27,6 +27,7 @@ fn outlines(artefacts: &str) -> Vec<Outline> {
         configs: std::collections::BTreeMap::default(),
         documents: std::collections::BTreeMap::default(),
         contains: Vec::new(),
+        problems: Vec::new(),
         application: None,
     };
     let set = ArtefactSet { artefacts: vec![artefact], ..ArtefactSet::default() };

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use penstock_mediation::{MEDIATORS, POLICIES, policies_example, policies_page, synapse_page};
+use penstock_mediation::{MEDIATORS, POLICIES, policies_examples, policies_page, synapse_page};
 
 #[track_caller]
 fn check(path: &str, text: &str) {
@@ -25,7 +25,9 @@ fn the_page_of_mediators_is_generated_from_the_table() {
 #[test]
 fn the_page_of_policies_and_their_example_are_generated_from_the_table() {
     check("docs/policies.md", &policies_page());
-    check("examples/policies.yaml", &policies_example());
+    let [policies, schemas] = policies_examples();
+    check("examples/policies.yaml", &policies);
+    check("examples/schemas.yaml", &schemas);
 }
 
 #[test]

@@ -76,6 +76,45 @@ fn a_script_has_a_limit_of_memory_and_of_depth() {
     fails("(function f() { return f() + 1; })()", "the script failed: ");
 }
 
+/// What would be a change of XML in E4X has no effect on a text.
+#[test]
+fn a_script_that_takes_xml_for_more_than_text_is_rejected_or_fails() {
+    let at_load = |script: &str| {
+        let script = format!("<script language=\"js\"><![CDATA[{script}]]></script>");
+        host::diagnostics(&format!("<sequence name=\"main\">{script}</sequence>")).concat()
+    };
+    for (script, part) in [
+        ("var p = mc.getPayloadXML(); mc.setProperty('a', p.symbol);", "`p.symbol`"),
+        ("var p = mc.getPayloadXML();\ndelete p.address;\nmc.setPayloadXML(p);", "`p.address`"),
+        ("mc.setProperty('a', mc.getPayloadXML().child('a'));", "`mc.getPayloadXML().child`"),
+        ("var x = new XML('<a/>');", "`new XML(`"),
+    ] {
+        let found = at_load(script);
+        assert!(found.contains(part) && found.contains("E4X"), "{script}: {found}");
+    }
+    for script in [
+        "var p = mc.getPayloadXML(); var q = p; q.symbol;",
+        "var p = mc.getPayloadXML(); var q = p; q.symbol = 1;",
+        "var p = mc.getPayloadXML(); var q = p; delete q.symbol;",
+        "mc.getEnvelopeXML()['symbol'];",
+    ] {
+        fails(script, "XML is text here, without `symbol`");
+    }
+}
+
+#[test]
+fn xml_is_a_text_for_whatever_a_text_has() {
+    let ran = run("var p = mc.getPayloadXML(); var n = p.length; \
+         mc.setPayloadJSON([p.replace('n>', 'm>'), p + '', `${p}`.length === n, p.indexOf('n'), p[1], p, [...p].length === n]);");
+    let xml = "<jsonObject><n>1</n></jsonObject>";
+    let other = xml.replacen("n>", "m>", 1);
+    assert_eq!(
+        ran.body(),
+        format!("[\"{other}\",\"{xml}\",true,{},\"j\",\"{xml}\",true]", xml.find('n').unwrap())
+    );
+    assert_eq!(run("mc.setPayloadXML(mc.getPayloadXML());").body(), r#"{"n":1}"#);
+}
+
 #[test]
 fn nothing_survives_a_message() {
     let program = program(

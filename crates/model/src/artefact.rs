@@ -1,8 +1,11 @@
 //! Synapse artefacts as they were found: files and archives, checked but not compiled.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+
+use crate::Diagnostic;
 
 /// Everything that the folders of `[integration] artifacts` hold. What is in it belongs together: an archive is in
 /// it whole, or not at all.
@@ -66,6 +69,9 @@ pub struct Artefact {
     pub documents: BTreeMap<String, Arc<[u8]>>,
     /// Of a `definitions` file, the kinds and names of what it contains; else empty.
     pub contains: Vec<(ArtefactKind, String)>,
+    /// What was found when it was read; an error is one of the artefact of `definitions` in which it is. Of an archive,
+    /// which is read whole or not at all, always empty.
+    pub problems: Vec<Diagnostic>,
     /// The archive that holds it; absent for a file of its own.
     pub application: Option<Arc<CompositeApplication>>,
 }
@@ -128,6 +134,18 @@ pub struct Resource {
     /// Empty if nothing says.
     pub media_type: String,
     pub bytes: Arc<[u8]>,
+}
+
+impl Resource {
+    /// Its content as text, or a property.
+    #[must_use]
+    pub fn text(&self, property: Option<&str>) -> Option<Cow<'_, str>> {
+        match property {
+            None => Some(String::from_utf8_lossy(&self.bytes)),
+            Some("mediaType") => Some(Cow::Borrowed(&self.media_type)),
+            Some(_) => None,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -71,7 +71,7 @@ fn check(paths: &[PathBuf]) -> (usize, Vec<Diagnostic>) {
     let checked = follow::check(&apis, &artefacts, &applications, &defaults, &fetch_alone());
     files += checked.files;
     diagnostics.extend(checked.diagnostics);
-    diagnostics.extend(Compiler::compile_set(&checked.artefacts).1);
+    diagnostics.extend(Compiler::compile_set(&checked.readable).1);
     (files, diagnostics)
 }
 

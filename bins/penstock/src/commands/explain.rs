@@ -19,7 +19,7 @@ use crate::failure::Failure;
 ///
 /// A step that neither reads nor rewrites the body lets it stream. The cost is the CPU time that a step with the body of
 /// that size takes, as measured once for its mediator; expressions, stylesheets and scripts differ. The total is that of
-/// the most expensive branches.
+/// the most expensive branches. Artefacts with errors are reported, and not shown.
 #[derive(Args)]
 #[command(after_help = "Examples:
   penstock explain OrdersProxy.xml
@@ -48,11 +48,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     for error in &errors {
         stderr(&format!("{error}\n"));
     }
-    if !errors.is_empty() {
-        return Err(Failure::Reported);
-    }
     let outlines = outline::of(&checked.artefacts, &program, arguments.name.as_deref());
     if outlines.is_empty() {
+        if !errors.is_empty() {
+            return Err(Failure::Reported);
+        }
         let what = match &arguments.name {
             Some(name) => format!("no proxy, API, inbound endpoint, sequence or template `{name}`"),
             None => "no proxy, API, inbound endpoint, sequence or template".to_owned(),

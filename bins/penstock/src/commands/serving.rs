@@ -1,5 +1,6 @@
 //! A gateway that follows its files, shared by `gateway` and `up`.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -17,6 +18,7 @@ use tokio::sync::oneshot;
 use wire::tls::{ClientAuth, ClientTls, EndpointTls, ServerCertificates};
 
 use super::signals::{Event, Shutdown, Signals};
+use super::stderr;
 use crate::failure::Failure;
 use crate::process_log::ProcessLog;
 
@@ -198,6 +200,18 @@ pub(crate) fn fetch_alone() -> Fetch {
     fetch_with(UpstreamTls { system_roots: true, ..UpstreamTls::default() })
 }
 
+/// Properties of Synapse for the mapping between JSON and XML.
+pub(crate) type JsonRules = BTreeMap<&'static str, String>;
+
+/// What the `[integration]` of a configuration says about JSON.
+pub(crate) fn json_rules(config: Option<&Path>) -> Result<JsonRules, Failure> {
+    let Some(config) = config else { return Ok(JsonRules::new()) };
+    match follow::read_settings(config) {
+        Ok((settings, _)) => Ok(settings.integration.rules.json),
+        Err(invalid) => Err(report(&invalid.diagnostics)),
+    }
+}
+
 /// Fetches for what serves no APIs.
 pub(crate) fn fetch_with(trust: UpstreamTls) -> Fetch {
     let send = send_with(trust);
@@ -331,7 +345,7 @@ fn admin_pages(
 /// Prints `diagnostics` to stderr.
 pub(super) fn report(diagnostics: &[Diagnostic]) -> Failure {
     for diagnostic in diagnostics {
-        super::stderr(&format!("{diagnostic}\n"));
+        stderr(&format!("{diagnostic}\n"));
     }
     Failure::Reported
 }

@@ -11,13 +11,13 @@ use expression::{Budget, limits};
 use formats::openapi::Defaults;
 use mediation::{
     Answer, Asked, Bench, BenchHead, Body, Compiler, Direction, Environment, Exchange, Flow,
-    Format, LogLevel, Matched, Message, Origin, PlainHead, Program, Properties, PropertyScope, Run,
-    SequenceId, Served, Step, Target, perform,
+    Format, LogLevel, Matched, Memory, Message, Origin, PlainHead, Program, Properties,
+    PropertyScope, Run, SequenceId, Served, Step, Target, perform,
 };
 use model::{ArtefactSet, Diagnostic, Severity};
 
 use super::expression::{header, headers};
-use super::serving::fetch_alone;
+use super::serving::{fetch_alone, json_rules};
 use super::source::{Source, stdin_once};
 use super::{stderr, stdout};
 use crate::failure::Failure;
@@ -58,6 +58,12 @@ pub(crate) struct Arguments {
     /// The request's method
     #[arg(long, value_name = "METHOD", default_value = "POST")]
     method: String,
+    /// The request comes by https
+    #[arg(long, requires = "path")]
+    https: bool,
+    /// Configuration whose `[integration]` says how JSON and XML become each other
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
     /// File with the body that each endpoint returns
     #[arg(long, value_name = "FILE")]
     response: Option<PathBuf>,
@@ -69,11 +75,12 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let files = [Some(&arguments.file), arguments.payload.as_ref(), arguments.headers.as_ref()];
     stdin_once(files.into_iter().flatten().chain(&arguments.response).map(PathBuf::as_path))?;
-    let (program, artefacts) = program(arguments)?;
+    let (mut program, artefacts) = program(arguments)?;
+    program.map_json(&json_rules(arguments.config.as_deref())?);
     let program = Arc::new(program);
     let mut message = request(arguments, &program)?;
     let flow = match &arguments.path {
-        Some(path) => resource(&program, &arguments.method, path, &mut message)?,
+        Some(path) => resource(&program, arguments, path, &mut message)?,
         None => {
             let (flow, service) = chosen(&program, arguments.run.as_deref())?;
             message.arrival.service = service;
@@ -85,14 +92,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (trace, last) = (arguments.trace, RefCell::new(describe(&message)));
     let printed = RefCell::default();
     let of = Arc::clone(&program);
-    let shown = Shown { program: of, artefacts, response, trace, last, printed };
+    let memory = Memory::new(&program);
+    let shown = Shown { program: of, artefacts, response, trace, memory, last, printed };
     shown.run(Run::new(program, flow, message, Budget::large()))
 }
 
 /// The resource that serves the path; the message gets its properties.
 fn resource(
     program: &Program,
-    method: &str,
+    arguments: &Arguments,
     path: &str,
     message: &mut Message,
 ) -> Result<Flow, Failure> {
@@ -101,7 +109,8 @@ fn resource(
         None => Err(Failure::Error(problem)),
     };
     let has_body = !message.body.is_empty();
-    match program.resource(&Asked { method, secure: false, head: &*message.head, has_body }, path) {
+    let (method, secure) = (&*arguments.method, arguments.https);
+    match program.resource(&Asked { method, secure, head: &*message.head, has_body }, path) {
         Matched::Resource(found) => {
             found.describe(message, &Budget::large()).map_err(|failure| failed(&failure))?;
             Ok(found.resource.flow)
@@ -242,6 +251,7 @@ struct Shown {
     artefacts: ArtefactSet,
     response: Option<Source>,
     trace: bool,
+    memory: Memory,
     /// The message as it was last shown.
     last: RefCell<Vec<String>>,
     /// Of what was printed; absent if nothing was.
@@ -331,12 +341,15 @@ impl Environment for Shown {
     }
 
     fn registry(&self, path: &str, property: Option<&str>) -> Option<Cow<'_, str>> {
-        let resource = self.artefacts.resources.get(path).filter(|_| property.is_none())?;
-        Some(String::from_utf8_lossy(&resource.bytes))
+        self.artefacts.resources.get(path)?.text(property)
     }
 
     fn variable(&self, scope: PropertyScope, name: &str) -> Option<Cow<'_, str>> {
         gateway::variable(scope, name)
+    }
+
+    fn memory(&self) -> Option<&Memory> {
+        Some(&self.memory)
     }
 
     fn log(&self, level: LogLevel, line: &str) {

@@ -11,6 +11,7 @@ use clap::Args;
 use mediation::unit_test::{Case, Outcome, Problem, Setting, layout};
 use model::Place;
 
+use super::serving::json_rules;
 use super::{counted, stderr, stdout};
 use crate::failure::Failure;
 
@@ -33,6 +34,9 @@ pub(crate) struct Arguments {
     /// Unit tests, and folders of them
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
+    /// Configuration whose `[integration]` says how JSON and XML become each other
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
     /// Run only the test cases whose names contain this
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
@@ -63,13 +67,14 @@ impl RanCase {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let found = load::find(&arguments.paths)?;
+    let json = json_rules(arguments.config.as_deref())?;
     let clock = SystemClock::new();
     let chosen =
         |case: &&Case| arguments.only.as_ref().is_none_or(|text| case.name.contains(text.as_str()));
     let mut all = Vec::new();
     for found in found {
         stdout(&format!("{}\n", found.file.display()))?;
-        let test = load::read(&found);
+        let test = load::read(&found, &json);
         let mut ran = Ran { file: found.file, cases: Vec::new(), problem: None };
         match test {
             Ok((test, environment)) => {

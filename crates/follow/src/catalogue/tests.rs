@@ -150,6 +150,7 @@ fn of_two_files_with_one_artefact_the_served_one_stays() {
             configs: BTreeMap::default(),
             documents: BTreeMap::new(),
             contains: Vec::new(),
+            problems: Vec::new(),
             application: None,
         });
         let set = ArtefactSet { artefacts: artefacts.collect(), ..ArtefactSet::default() };

@@ -78,20 +78,24 @@ pub(super) fn read(
 ) -> Option<Artefact> {
     let root = document.element()?;
     let kind = checked_kind(root, &ArtefactKind::ALL, report)?;
+    let mut own = Report::new(&origin.file);
+    // An error in an archive rejects all of it.
+    let found = if origin.application.is_some() { report } else { &mut own };
     let mut contains = Vec::new();
     let name = if kind == ArtefactKind::Definitions {
-        contains = definitions(root, report);
-        origin.file.file_name().map(|name| name.to_string_lossy().into_owned())
+        contains = definitions(root, found);
+        origin.file.file_name().map(|name| name.to_string_lossy().into_owned())?
     } else {
-        name_of(root, kind, report)
+        name_of(root, kind, found)?
     };
-    let bytes = parameters::replaced(bytes, document, outside.parameter, report);
-    let configs = parameters::configs(document, outside.parameter, report);
-    let documents = documents::read(document, outside, report);
+    let bytes = parameters::replaced(bytes, document, outside.parameter, found);
+    let configs = parameters::configs(document, outside.parameter, found);
+    let documents = documents::read(document, outside, found);
     Some(Artefact {
         kind,
-        name: name?,
+        name,
         version: origin.version,
+        problems: own.finish(&origin.file),
         file: origin.file,
         bytes: bytes.into(),
         configs,
@@ -111,11 +115,9 @@ fn definitions(root: xml::Node<'_>, report: &mut Report) -> Vec<(ArtefactKind, S
         }
         let Some(kind) = checked_kind(child, &inner, report) else { continue };
         let Some(name) = name_of(child, kind, report) else { continue };
+        // Whoever compiles them reports a second one.
         if seen.insert((kind, name.clone())) {
             found.push((kind, name));
-        } else {
-            let message = format!("there are two artefacts `{}` named `{name}`", kind.element());
-            report.error(place_of(child), message, "rename one of them");
         }
     }
     found

@@ -1,7 +1,8 @@
 //! Synapse artefacts: XML files, the folders of Micro Integrator, and `.car` archives.
 //!
 //! A file is read on its own; artefacts of several files refer to each other by name, and `mediation` compiles them
-//! together. What isn't served is an error that names the alternative. An archive with an error is rejected whole.
+//! together. What isn't served is an error that names the alternative. An archive with an error is rejected whole; an
+//! error in a file is one of its artefact, and leaves the others of `definitions` as they are.
 //!
 //! Architecture invariant: knows no mediator.
 
@@ -30,6 +31,8 @@ pub struct Outcome {
     /// Absent if any diagnostic is an error. Empty if the file holds nothing that is deployed, such as a Maven
     /// project.
     pub set: Option<ArtefactSet>,
+    /// Of an archive with errors: what could be read, to find others in it.
+    pub rest: Option<ArtefactSet>,
     pub diagnostics: Vec<Diagnostic>,
 }
 
@@ -63,8 +66,8 @@ pub fn read(file: &Path, bytes: &[u8], outside: Outside<'_>) -> Outcome {
             ArtefactSet::default()
         }
     };
-    let set = Some(set).filter(|_| !report.has_errors());
-    Outcome { set, diagnostics: report.finish(file) }
+    let (set, rest) = if report.has_errors() { (None, Some(set)) } else { (Some(set), None) };
+    Outcome { set, rest, diagnostics: report.finish(file) }
 }
 
 /// Parses XML, and reports the error of one that is not well-formed.

@@ -162,14 +162,13 @@ fn documents_that_an_artefact_names_are_read_with_it() {
     assert_eq!(names(proxy), ["http://known/?wsdl"]);
     // The proxy works without its description.
     let without = read(&proxy.replace("known", "gone"));
-    assert_eq!(without.diagnostics.len(), 1);
-    assert!(without.set.is_some(), "{:?}", without.diagnostics);
+    let found = problems(&without);
+    assert!(found.len() == 1 && found[0].contains(": warning: "), "{found:?}");
     let many: String =
         (0..20).map(|number| format!("<wsdl uri=\"known.xslt#{number}\"/>")).collect();
     let found = read(&format!("<endpoint name=\"a\"><x>{many}</x></endpoint>"));
-    let limited =
-        found.diagnostics.iter().any(|one| one.message.starts_with("more than 16 documents"));
-    assert!(limited, "{:?}", found.diagnostics);
+    let found = problems(&found);
+    assert!(found.iter().any(|one| one.contains("more than 16 documents")), "{found:?}");
 }
 
 #[test]
@@ -204,10 +203,30 @@ fn definitions_hold_several_artefacts() {
     let expect = [(ArtefactKind::Sequence, "main"), (ArtefactKind::Proxy, "p")];
     assert_eq!(held, Some(expect.map(|(kind, name)| (kind, name.to_owned())).to_vec()));
     file("registry.xml", &format!("<registry {NS} provider=\"x\"/>"), "");
-    let twice = format!("<definitions {NS}>\n<proxy name=\"p\"/><proxy name=\"p\"/></definitions>");
-    file("synapse.xml", &twice, "2:18: two artefacts `proxy` named `p`");
     let task = format!("<definitions {NS}>\n<task name=\"p\"/></definitions>");
     file("synapse.xml", &task, "2:1: scheduled tasks");
+}
+
+#[test]
+fn an_error_in_definitions_leaves_the_other_artefacts() {
+    let text = format!(
+        "<definitions {NS}>\n<task name=\"t\"/>\n<endpoint name=\"e\"><address uri=\"$SYSTEM:ABSENT\"/></endpoint>\n\
+         <nonsense/>\n<proxy/>\n<proxy name=\"p\"/></definitions>"
+    );
+    let outcome = read_bytes("synapse.xml", text.as_bytes());
+    assert_eq!(outcome.diagnostics, []);
+    let found = problems(&outcome);
+    let expect = [
+        "2:1: error: `task`: scheduled",
+        "3:34: error: the parameter",
+        "4:1: error: unknown",
+        "5:1: error: `proxy` has no",
+    ];
+    let is_it = |(line, expect): (&String, &&str)| line.contains(expect);
+    assert!(found.len() == expect.len() && found.iter().zip(&expect).all(is_it), "{found:#?}");
+    let set = outcome.set.expect("what is left is served");
+    let held = [(ArtefactKind::Endpoint, "e".to_owned()), (ArtefactKind::Proxy, "p".to_owned())];
+    assert_eq!(set.artefacts[0].contains, held);
 }
 
 #[test]
@@ -249,13 +268,13 @@ fn what_expressions_read_as_configs_is_resolved() {
         ),
     ] {
         let outcome = read_bytes("a.xml", sequence(inside).as_bytes());
-        assert_eq!(outcome.diagnostics, [], "{inside}");
+        assert_eq!(problems(&outcome), [""; 0], "{inside}");
         let found = outcome.set.expect("it is valid").artefacts[0].configs.get("HOST").cloned();
         assert_eq!(found, known.then(|| "http://file/?a&b".to_owned()), "{inside}");
     }
     let absent = sequence("<log><message>${configs.ABSENT}</message></log>");
     let outcome = read_bytes("a.xml", absent.as_bytes());
-    let found = outcome.diagnostics[0].to_string();
+    let found = &problems(&outcome)[0];
     assert!(found.starts_with("a.xml:2:15: warning: `configs.ABSENT` has no value"), "{found}");
     assert!(outcome.set.is_some());
 }
@@ -364,14 +383,14 @@ fn changed(changes: &[(&str, &str)], expect: &str) {
         assert!(line.contains(place) && line.contains(phrase), "{line}\nexpected: {expect}");
     }
     assert_eq!(lines.len(), expect.split("; ").count(), "{lines:#?}");
-    assert_eq!(outcome.set, None);
+    assert!(outcome.set.is_none() && outcome.rest.is_some(), "{outcome:?}");
 }
 
 /// `expect`: empty, or `line:column: phrase`; the phrase `warning` is for any warning.
 #[track_caller]
 fn file(name: &str, text: &str, expect: &str) {
     let outcome = read_bytes(name, text.as_bytes());
-    let lines: Vec<_> = outcome.diagnostics.iter().map(ToString::to_string).collect();
+    let lines = problems(&outcome);
     let matches = |line: &String| {
         let (place, phrase) = expect.split_once(": ").unwrap_or(("", expect));
         line.starts_with(&format!("{name}:{place}")) && line.contains(phrase)
@@ -383,6 +402,13 @@ fn file(name: &str, text: &str, expect: &str) {
     }
     let rejected = outcome.diagnostics.iter().any(|one| one.severity == model::Severity::Error);
     assert_eq!(outcome.set.is_none(), rejected);
+}
+
+/// Those of the file, and of its artefact.
+fn problems(outcome: &Outcome) -> Vec<String> {
+    let artefacts = outcome.set.iter().flat_map(|set| &set.artefacts);
+    let own = artefacts.flat_map(|artefact| &artefact.problems);
+    outcome.diagnostics.iter().chain(own).map(ToString::to_string).collect()
 }
 
 fn read_bytes(name: &str, bytes: &[u8]) -> Outcome {

@@ -74,12 +74,7 @@ impl Environment for RunEnvironment {
     }
 
     fn registry(&self, path: &str, property: Option<&str>) -> Option<Cow<'_, str>> {
-        let resource = self.integration.as_ref()?.artefacts.resources.get(path)?;
-        match property {
-            None => Some(String::from_utf8_lossy(&resource.bytes)),
-            Some("mediaType") => Some(Cow::Borrowed(&resource.media_type)),
-            Some(_) => None,
-        }
+        self.integration.as_ref()?.artefacts.resources.get(path)?.text(property)
     }
 
     /// Policies of APIs have none: whoever writes an API need not know the gateway's environment.

@@ -43,16 +43,15 @@ pub(super) fn description(
     };
     match service {
         Service::Proxy(number) => {
-            let wsdl = program.proxies().get(number)?.wsdl.as_ref()?;
-            let text = wsdl.text(std::str::from_utf8(query).ok()?, &url())?;
+            let proxy = program.proxies().get(number)?;
+            let text = proxy.wsdl_text(std::str::from_utf8(query).ok()?, &url())?;
             Some(("text/xml; charset=UTF-8", text))
         }
         Service::Api(number) if query == b"swagger.json" || query == b"swagger.yaml" => {
             let api = program.apis().get(number)?;
-            // Every JSON text is one of YAML.
             let is_json = query == b"swagger.json";
             let content_type = if is_json { "application/json" } else { "text/yaml" };
-            Some((content_type, api.openapi(&url())))
+            Some((content_type, api.swagger(is_json, &url())))
         }
         Service::Api(_) | Service::Inbound(_) | Service::Main(_) => None,
     }

@@ -259,6 +259,7 @@ fn artefacts() -> ArtefactSet {
             configs: BTreeMap::new(),
             documents: BTreeMap::new(),
             contains: Vec::new(),
+            problems: Vec::new(),
             application: None,
         }
     };

@@ -33,6 +33,16 @@ impl Artefacts {
         self.broken.insert(self.current);
     }
 
+    /// Whether the current artefact has an error.
+    pub(super) fn is_broken(&self) -> bool {
+        self.broken.contains(&self.current)
+    }
+
+    /// Those with an error.
+    pub(super) fn broken(&self) -> impl Iterator<Item = usize> {
+        self.broken.iter().copied()
+    }
+
     pub(super) fn made_sequence(&mut self, id: SequenceId) {
         self.sequences.entry(self.current).or_insert(id);
     }

@@ -159,6 +159,7 @@ impl Compiler {
             "wsdl" => EndpointKind::Address { uri: self.wsdl_address(child)? },
             "loadbalance" => return self.load_balance(child),
             "failover" => {
+                child.ignore(group::BUILD);
                 // Not `dynamic`: the member that works is kept, though the first is ready again.
                 let fails_back = child.flag(self, "dynamic", true)?;
                 let members = self.members(child)?.into_iter().map(|(id, _)| id).collect();

@@ -49,7 +49,7 @@ impl Entry {
 impl Compiler {
     /// The local entry or the registry resource of this key, if there is one; else an error.
     pub(crate) fn entry(&mut self, element: &Element<'_>, key: &str) -> Option<Entry> {
-        let found = self.entries.get(key).cloned().or_else(|| self.registry_entry(key));
+        let found = self.entry_or_none(key);
         if found.is_none() {
             let help = nearest(key, self.entries.keys().chain(self.resources.keys()));
             let message = format!("there is no local entry or registry resource `{key}`");
@@ -57,6 +57,10 @@ impl Compiler {
         }
         self.artefacts.uses("localEntry", key);
         found
+    }
+
+    pub(super) fn entry_or_none(&mut self, key: &str) -> Option<Entry> {
+        self.entries.get(key).cloned().or_else(|| self.registry_entry(key))
     }
 
     /// Keeps all entries for the messages, since any of them may be named there.
@@ -68,7 +72,8 @@ impl Compiler {
     pub(super) fn document(&mut self, element: &Element<'_>, name: &str) -> Option<Arc<[u8]>> {
         let key = (self.file.to_string(), name.trim().to_owned());
         let found = self.documents.get(&key).cloned();
-        if found.is_none() {
+        // Else whoever could not read it has said why.
+        if found.is_none() && !self.artefacts.is_broken() {
             let help = "write the document into the artefact".to_owned();
             self.error(element, format!("`{name}` was not read"), Some(help));
         }

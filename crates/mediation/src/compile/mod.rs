@@ -21,7 +21,8 @@ use crate::limits;
 use crate::mediators::{CachePolicy, ORIGINAL};
 use crate::program::{Endpoint, EndpointId, Program, Sequence, SequenceId, Site, Template};
 use units::{
-    Unit, in_entries, in_registry, in_registry_or, is_entry, mentions, named_properties, units,
+    Unit, in_entries, in_registry, in_registry_or, is_entry, mentions, named_properties, unit_at,
+    units,
 };
 
 pub use element::Element;
@@ -92,7 +93,8 @@ impl Compiler {
             Some(Unit { file, node: document.element()?, key: Some(key) })
         });
         units.extend(of_registry);
-        let (mut program, diagnostics) = compiler.compile_all(&units);
+        let problems = set.artefacts.iter().flat_map(|artefact| &artefact.problems);
+        let (mut program, diagnostics) = compiler.compile_all(&units, problems);
         let configs = set.artefacts.iter().flat_map(|artefact| artefact.configs.clone());
         program.configs = configs.collect();
         (program, diagnostics)
@@ -101,11 +103,22 @@ impl Compiler {
     /// Compiles all `files` together, since artefacts refer to each other by name.
     #[must_use]
     pub fn compile(files: &[Origin<'_>]) -> (Program, Vec<Diagnostic>) {
-        Self::default().compile_all(&files.iter().flat_map(units).collect::<Vec<_>>())
+        Self::default().compile_all(&files.iter().flat_map(units).collect::<Vec<_>>(), [])
     }
 
-    fn compile_all(self, units: &[Unit<'_>]) -> (Program, Vec<Diagnostic>) {
+    fn compile_all<'p>(
+        self,
+        units: &[Unit<'_>],
+        problems: impl IntoIterator<Item = &'p Diagnostic>,
+    ) -> (Program, Vec<Diagnostic>) {
         let mut compiler = self;
+        for problem in problems {
+            if problem.severity == Severity::Error {
+                compiler.artefacts.current = unit_at(units, problem);
+                compiler.artefacts.has_error();
+            }
+            compiler.diagnostics.push(problem.clone());
+        }
         let document = defaults::document();
         let defaults = compiler.defaults(&document, units);
         let sources = compiler.sources(units);
@@ -296,6 +309,8 @@ impl Compiler {
             }
             // The last two are of a server's own configuration.
             "localEntry" | "description" | "registry" | "taskManager" => return,
+            // Whoever read it has reported it.
+            _ if self.artefacts.is_broken() => return,
             other => {
                 let help = "the artefacts are `api`, `proxy`, `inboundEndpoint`, `sequence`, `template`, `endpoint` and \
                             `localEntry`";
@@ -419,6 +434,11 @@ impl Compiler {
             self.error(&element, message, None);
         }
         let (program, artefacts) = (&mut self.program, &self.artefacts);
+        let broken = artefacts.broken().filter_map(|number| all.get(number));
+        program.broken.extend(broken.map(|unit| {
+            let xml::Position { line, column } = unit.node.position();
+            (unit.file.to_string_lossy().into(), line, column)
+        }));
         program.sequence_names.retain(|name, _| artefacts.is_good("sequence", name));
         program.endpoint_names.retain(|name, _| artefacts.is_good("endpoint", name));
         program.endpoint_aliases.retain(|name, _| artefacts.is_good("endpoint", name));

@@ -1,7 +1,9 @@
 //! `proxy` and `api`: where messages come in.
 
+use std::sync::Arc;
+
 use super::{Compiler, Element, Entry, serialise};
-use crate::description::{Wsdl, import};
+use crate::description::{Wsdl, import, is_object};
 use crate::mediators::Pattern;
 use crate::program::SequenceId;
 use crate::service::{Api, Bindings, Conditions, Flow, Proxy, Resource, ResourcePath, Transports};
@@ -121,7 +123,8 @@ impl Compiler {
         let key = model::api_key(&name, version.as_deref());
         let is_first = self.claims("api", &key, element);
         let context = element.required(self, "context")?;
-        element.ignore(&["publishSwagger"]);
+        let swagger = element.optional("publishSwagger");
+        let swagger = swagger.and_then(|key| self.published(element, key));
         if !context.starts_with('/') {
             let help = "start it with `/`".to_owned();
             self.error(element, format!("`context` is `{context}`"), Some(help));
@@ -185,9 +188,28 @@ impl Compiler {
                 bindings,
                 resources,
                 conditions,
+                swagger,
             });
         }
         Some(())
+    }
+
+    /// The description that `publishSwagger` names.
+    fn published(&mut self, element: &Element<'_>, key: &str) -> Option<Arc<str>> {
+        let found: Option<Arc<str>> = self.entry_or_none(key).map(|entry| entry.text().into());
+        let (message, help) = match &found {
+            None => (
+                format!("`publishSwagger`: there is no registry resource `{key}`"),
+                "put the description there: until then, another is generated from the resources",
+            ),
+            Some(text) if !is_object(text) => (
+                format!("`publishSwagger`: `{key}` is YAML, and `?swagger.json` is generated"),
+                "write the description in JSON, which `?swagger.yaml` returns, too",
+            ),
+            Some(_) => return found,
+        };
+        self.warning(element, message, Some(help.to_owned()));
+        found
     }
 
     /// The context with the version, which `version-type` places, and that type.

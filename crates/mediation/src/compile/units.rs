@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use model::ArtefactSet;
+use model::{ArtefactSet, Diagnostic};
 
 use super::{NAMESPACE, Origin};
 
@@ -26,6 +26,17 @@ pub(super) fn units<'o>(origin: &Origin<'o>) -> Vec<Unit<'o>> {
         return root.children().filter(|child| child.is_element()).map(unit).collect();
     }
     vec![unit(root)]
+}
+
+/// The number of the artefact in which `problem` is: the last one of its file that begins before it.
+pub(super) fn unit_at(units: &[Unit<'_>], problem: &Diagnostic) -> usize {
+    let starts = |unit: &Unit<'_>| {
+        let xml::Position { line, column } = unit.node.position();
+        problem.place.is_none_or(|at| (line, column) <= (at.line, at.column))
+    };
+    let of_file = || units.iter().enumerate().filter(|(_, unit)| unit.file == problem.file);
+    let last = of_file().filter(|(_, unit)| starts(unit)).last();
+    last.or_else(|| of_file().next()).map_or(usize::MAX, |(number, _)| number)
 }
 
 /// A name of a sequence or an endpoint; of one in the registry, its path there.

@@ -8,7 +8,7 @@ use crate::compile::{Compiler, Element, serialise};
 use crate::message::Format;
 use crate::program::SequenceId;
 use crate::run::Scene;
-use crate::{Collect, Failure, Mediator, Message, Next, PropertyScope, limits};
+use crate::{Body, Collect, Failure, Mediator, Message, Next, Piece, PropertyScope};
 
 #[derive(Debug)]
 struct Aggregate {
@@ -33,15 +33,6 @@ impl Mediator for Aggregate {
         vec![self.on_complete]
     }
 
-    /// It waits; the cost is that of joining.
-    fn ns_per_byte(&self) -> u64 {
-        0
-    }
-
-    fn join_ns_per_byte(&self) -> u64 {
-        limits::REWRITE_NS_PER_BYTE
-    }
-
     fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
         let correlation = match &self.correlation {
             None => None,
@@ -60,27 +51,43 @@ impl Mediator for Aggregate {
         let max = count(self.max.as_ref(), scene, message)?;
         let enough = min.into_iter().chain(max).min();
         let (id, timeout_ms) = (self.id.clone(), self.timeout_ms);
-        Ok(Next::Collect(Collect { id, correlation, enough, timeout_ms }))
+        let piece = self.piece(scene, message);
+        Ok(Next::Collect(Collect { piece, id, correlation, enough, timeout_ms }))
     }
 
-    fn join(
+    fn complete(
         &self,
         scene: &Scene<'_>,
         message: &mut Message,
-        parts: Vec<Option<Message>>,
+        pieces: Vec<Result<Piece, Failure>>,
     ) -> Result<Next, Failure> {
-        let parts: Vec<_> = parts.into_iter().flatten().collect();
-        let is_json = match &self.expression {
-            Some(expression) => !expression.selects_nodes(),
-            None => message.body.format() == Format::Json,
-        };
+        let mut pieces = pieces.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let is_json = pieces.first().is_some_and(|first| first.is_json);
+        for piece in pieces.iter_mut().filter(|piece| piece.is_json != is_json) {
+            convert(piece, message, scene)?;
+        }
         if is_json {
-            self.join_json(scene, message, &parts)?;
+            self.join_json(scene, message, &pieces)?;
         } else {
-            self.join_xml(scene, message, &parts)?;
+            self.join_xml(scene, message, &pieces)?;
         }
         Ok(Next::Enter(self.on_complete))
     }
+}
+
+/// Turns a piece from JSON into XML, or the other way round: the first message has another format.
+fn convert(piece: &mut Piece, first: &Message, scene: &Scene<'_>) -> Result<(), Failure> {
+    let format = if piece.is_json { Format::Json } else { Format::Xml };
+    let body = Body::held(format, std::mem::take(&mut piece.text)).mapped_as(&first.body);
+    if piece.is_json {
+        piece.text = body.payload(scene.budget)?.map(serialise).unwrap_or_default();
+        piece.elements = 1;
+    } else {
+        let document = body.json(scene.budget)?;
+        piece.text = document.map(|json| json.text().as_bytes().to_vec()).unwrap_or_default();
+    }
+    piece.is_json = !piece.is_json;
+    Ok(())
 }
 
 /// A number of messages; negative or none: not limited.
@@ -97,30 +104,58 @@ fn count(
 }
 
 impl Aggregate {
+    /// What is joined of a message.
+    fn piece(&self, scene: &Scene<'_>, message: &Message) -> Result<Piece, Failure> {
+        let is_json = match &self.expression {
+            Some(expression) => !expression.selects_nodes(),
+            None => message.body.format() == Format::Json,
+        };
+        let piece = if is_json {
+            let text = match &self.expression {
+                Some(expression) => scene.with(expression, message, json_text)?,
+                None => body_json(message, scene)?,
+            };
+            Piece { text: text.into_bytes(), is_json, elements: 0 }
+        } else {
+            self.elements(scene, message)?
+        };
+        scene.budget.charge_memory(piece.bytes())?;
+        Ok(piece)
+    }
+
+    fn elements(&self, scene: &Scene<'_>, message: &Message) -> Result<Piece, Failure> {
+        let Some(expression) = &self.expression else {
+            let payload = message.body.payload(scene.budget)?;
+            let text = payload.map(serialise).unwrap_or_default();
+            return Ok(Piece { text, is_json: false, elements: usize::from(payload.is_some()) });
+        };
+        let view = scene.view(message);
+        let nodes = expression.nodes(&view, scene.budget)?;
+        let elements = || nodes.iter().filter(|node| node.is_element());
+        let text = elements().flat_map(|element| serialise(*element)).collect();
+        Ok(Piece { text, is_json: false, elements: elements().count() })
+    }
+
     fn join_json(
         &self,
         scene: &Scene<'_>,
         message: &mut Message,
-        parts: &[Message],
+        pieces: &[Piece],
     ) -> Result<(), Failure> {
-        let mut array = String::from("[");
-        for part in std::iter::once(&*message).chain(parts) {
-            let text = match &self.expression {
-                Some(expression) => scene.with(expression, part, json_text)?,
-                None => body_json(part, scene)?,
-            };
-            scene.budget.charge_memory(text.len())?;
+        let mut array = vec![b'['];
+        for piece in pieces {
+            scene.budget.charge_memory(piece.bytes())?;
             if array.len() > 1 {
-                array.push(',');
+                array.push(b',');
             }
-            array.push_str(&text);
+            array.extend_from_slice(&piece.text);
         }
-        array.push(']');
-        let bytes = match self.around(message)? {
-            Some((_, name)) => format!("{{\"{name}\":{array}}}"),
-            None => array,
-        };
-        message.body.replace(Format::Json, bytes.into_bytes(), scene.budget)?;
+        array.push(b']');
+        if let Some((_, name)) = self.around(message)? {
+            array.splice(..0, format!("{{\"{name}\":").into_bytes());
+            array.push(b'}');
+        }
+        message.body.replace(Format::Json, array, scene.budget)?;
         let content_type = Format::Json.content_type();
         message.set_field("Content-Type", content_type)?;
         Ok(())
@@ -130,19 +165,16 @@ impl Aggregate {
         &self,
         scene: &Scene<'_>,
         message: &mut Message,
-        parts: &[Message],
+        pieces: &[Piece],
     ) -> Result<(), Failure> {
         let (mut bytes, mut number) = (Vec::new(), 0_usize);
-        for part in std::iter::once(&*message).chain(parts) {
-            let before = number;
-            for element in self.elements(scene, part)? {
-                scene.budget.charge_memory(element.len())?;
-                bytes.extend_from_slice(&element);
-                number += 1;
-            }
-            if number == before {
+        for piece in pieces {
+            scene.budget.charge_memory(piece.bytes())?;
+            if piece.elements == 0 {
                 return Err(fail("a message has nothing to aggregate"));
             }
+            bytes.extend_from_slice(&piece.text);
+            number = number.saturating_add(piece.elements);
         }
         if let Some((around, _)) = self.around(message)? {
             bytes = enclosed(&around, &bytes).unwrap_or(bytes);
@@ -151,15 +183,6 @@ impl Aggregate {
             bytes = enclosed("<aggregate/>", &bytes).unwrap_or(bytes);
         }
         message.body.replace_payload(bytes, scene.budget)
-    }
-
-    fn elements(&self, scene: &Scene<'_>, part: &Message) -> Result<Vec<Vec<u8>>, Failure> {
-        let Some(expression) = &self.expression else {
-            return Ok(part.body.payload(scene.budget)?.map(serialise).into_iter().collect());
-        };
-        let view = scene.view(part);
-        let nodes = expression.nodes(&view, scene.budget)?;
-        Ok(nodes.into_iter().filter(|node| node.is_element()).map(serialise).collect())
     }
 
     /// The element around all, serialised, and its name.

@@ -1,5 +1,7 @@
 //! `clone`: copies of the message go their own ways.
 
+use std::collections::VecDeque;
+
 use expression::BodyUse;
 
 use super::split::Target;
@@ -28,9 +30,11 @@ impl Mediator for Clone {
 
     fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
         scene.charge_parts(self.targets.len())?;
-        let parts =
-            self.targets.iter().map(|target| target.part(message.copy(scene.budget)?, scene));
-        let parts = parts.collect::<Result<_, _>>()?;
+        let parts = self
+            .targets
+            .iter()
+            .map(|target| target.part(message.copy(scene.budget)?, scene.budget));
+        let parts: Box<VecDeque<_>> = Box::new(parts.collect::<Result<_, _>>()?);
         let (id, continues, sequential) = (self.id.clone(), self.continues, self.sequential);
         Ok(Next::Fork(Fork { parts, id, continues, sequential }))
     }

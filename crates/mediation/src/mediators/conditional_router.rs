@@ -61,7 +61,7 @@ impl Mediator for Taken {
     }
 
     fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
-        self.0.address(message, scene)?;
+        self.0.address(message, scene.budget)?;
         Ok(match (self.0.sequence(), self.0.to()) {
             (Some(sequence), _) => Next::Enter(sequence),
             (None, Some(to)) => Next::Send { to, receive: None },

@@ -2,13 +2,14 @@
 //! Synapse always had it, one item after the other, which share their properties; with `collection` as Micro Integrator
 //! 4.4 has it.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use expression::{BodyUse, Expression, json, markup};
 
-use super::iterate::plain;
+use super::iterate::Pieces;
 use super::scatter_gather::Results;
-use super::split::{Items, body_json, fail, sequence, spliced};
+use super::split::{Items, Place, body_json, fail, sequence, spliced};
 use crate::compile::{Compiler, Element, serialise};
 use crate::message::{Format, soap};
 use crate::program::SequenceId;
@@ -73,19 +74,21 @@ impl Mediator for ForEach {
             }
         }
         let items = Items::select(&self.items, scene, message)?;
-        let mut parts = Vec::new();
-        for (number, mut item) in plain(items, scene, message)?.into_iter().enumerate() {
+        let mut pieces = Pieces::new(items, scene, message)?;
+        let mut parts = Vec::with_capacity(pieces.left());
+        while let Some(mut item) = pieces.next(scene.budget)? {
             if let Kind::Collection { counter: Some(name), .. } = &self.kind {
                 item.set(
                     PropertyScope::Variable,
                     name,
-                    PropertyValue::count(number),
+                    PropertyValue::count(parts.len()),
                     scene.budget,
                 )?;
             }
             parts.push(Part { message: item, sequence: Some(self.sequence), to: None });
         }
         if matches!(self.output, Output::None) {
+            let parts = Box::new(VecDeque::from(parts));
             return Ok(Next::Fork(Fork { parts, id: None, continues: true, sequential: false }));
         }
         let (parallel, counter) = match &self.kind {
@@ -109,14 +112,11 @@ impl Mediator for ForEach {
                 // With the properties that it selected the items with.
                 let items = Items::select(&self.items, scene, message)?;
                 self.continue_as_last(&parts, scene, message)?;
-                match items {
-                    Items::Xml(items) => {
-                        let places = items.into_iter().map(|(node, _)| node).collect();
-                        replace_nodes(scene, message, places, parts)?;
-                    }
-                    Items::Json(items, place) => {
-                        let array = array(scene, items, parts)?;
-                        replace_array(scene, message, &array, place, variable.as_deref())?;
+                match &items.place {
+                    Place::Nodes(nodes) => replace_nodes(scene, message, nodes, parts)?,
+                    Place::Array(place) => {
+                        let array = array(scene, &items, parts)?;
+                        replace_array(scene, message, &array, place.clone(), variable.as_deref())?;
                     }
                 }
             }
@@ -165,32 +165,28 @@ fn envelope(scene: &Scene<'_>, message: &Message) -> Result<Option<PropertyValue
 fn replace_nodes(
     scene: &Scene<'_>,
     message: &mut Message,
-    places: Vec<xml::NodeId>,
+    places: &[xml::NodeId],
     parts: Vec<Option<Message>>,
 ) -> Result<(), Failure> {
     let Some(document) = message.body.edit_xml(scene.budget)? else { return Ok(()) };
-    for (place, part) in places.into_iter().zip(parts) {
+    for (place, part) in places.iter().zip(parts) {
         // An item that was dropped stays as it was.
         let Some(part) = part else { continue };
         let Some(payload) = part.body.payload(scene.budget)? else { continue };
         scene.budget.charge_memory(serialise(payload).len())?;
         let new = document.import(payload)?;
-        document.replace(place, new)?;
+        document.replace(*place, new)?;
     }
     Ok(())
 }
 
 /// The items, or what became of them.
-fn array(
-    scene: &Scene<'_>,
-    items: Vec<String>,
-    parts: Vec<Option<Message>>,
-) -> Result<String, Failure> {
+fn array(scene: &Scene<'_>, items: &Items, parts: Vec<Option<Message>>) -> Result<String, Failure> {
     let mut array = String::from("[");
-    for (item, part) in items.into_iter().zip(parts) {
+    for (index, part) in parts.into_iter().enumerate() {
         let text = match part {
             Some(part) => body_json(&part, scene)?,
-            None => item,
+            None => items.get(index).map(String::from_utf8_lossy).unwrap_or_default().into_owned(),
         };
         scene.budget.charge_memory(text.len())?;
         if array.len() > 1 {

@@ -1,15 +1,17 @@
 //! `iterate`: each element or array item goes its own way.
 
 use std::collections::HashSet;
+use std::ops::Range;
+use std::sync::Arc;
 
-use expression::{BodyUse, Expression, Value, json};
+use expression::{BodyUse, Budget, Expression, Value, json};
 
-use super::split::{Items, Target, fail, place, set_payload, spliced};
+use super::split::{Items, Place, Target, fail, place, spliced};
 use crate::compile::{Compiler, Element};
-use crate::message::Format;
+use crate::message::{CONTENT_TYPE, Format, soap};
 use crate::program::SequenceId;
 use crate::run::Scene;
-use crate::{Failure, Fork, Mediator, Message, Next, limits};
+use crate::{Failure, Fork, Mediator, Message, Next, Part, Parts, limits};
 
 #[derive(Debug)]
 struct Iterate {
@@ -21,7 +23,7 @@ struct Iterate {
     attach: Option<Expression>,
     /// Whether that is the array itself, which the item replaces then.
     is_same: bool,
-    target: Target,
+    target: Arc<Target>,
 }
 
 impl Mediator for Iterate {
@@ -39,94 +41,200 @@ impl Mediator for Iterate {
 
     fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
         let items = Items::select(&self.expression, scene, message)?;
-        let messages = match (&self.attach, items) {
-            (None, items) => plain(items, scene, message)?,
-            (Some(attach), Items::Xml(items)) => attached(attach, items, scene, message)?,
-            (Some(attach), items @ Items::Json(..)) => {
-                attached_json(attach, self.is_same, items, scene, message)?
-            }
+        let pieces = match &self.attach {
+            None => Pieces::new(items, scene, message)?,
+            Some(attach) => Pieces::attached(items, (attach, self.is_same), scene, message)?,
         };
-        let parts = messages.into_iter().map(|message| self.target.part(message, scene));
-        let parts = parts.collect::<Result<_, _>>()?;
+        let parts = Box::new(Split { pieces, target: Arc::clone(&self.target) });
         let (id, continues, sequential) = (self.id.clone(), self.continues, self.sequential);
         Ok(Next::Fork(Fork { parts, id, continues, sequential }))
     }
 }
 
-/// Messages with the items as their payloads.
-pub(super) fn plain(
-    items: Items,
-    scene: &Scene<'_>,
-    message: &Message,
-) -> Result<Vec<Message>, Failure> {
-    let (items, format): (Vec<_>, _) = match items {
-        Items::Xml(items) => {
-            let format = message.body.format();
-            let format = if format == Format::Json { Format::Xml } else { format };
-            (items.into_iter().map(|(_, bytes)| bytes).collect(), format)
-        }
-        Items::Json(items, _) => {
-            (items.into_iter().map(String::into_bytes).collect(), Format::Json)
-        }
-    };
-    // What the parts have of the message besides its payload: the header of an envelope.
-    let mut shell = message.copy(scene.budget)?;
-    if matches!(format, Format::Soap11 | Format::Soap12) {
-        shell.body.replace_payload(Vec::new(), scene.budget)?;
-    } else {
-        let format = if format == Format::Json { format } else { Format::Xml };
-        shell.body.replace(format, Vec::new(), scene.budget)?;
-    }
-    let mut messages = Vec::with_capacity(items.len());
-    for item in items {
-        let mut part = shell.copy(scene.budget)?;
-        scene.budget.charge_memory(item.len())?;
-        set_payload(&mut part, item, format, scene)?;
-        messages.push(part);
-    }
-    Ok(messages)
+/// Pieces for the target.
+#[derive(Debug)]
+struct Split {
+    pieces: Pieces,
+    target: Arc<Target>,
 }
 
-/// Messages without the selected nodes, each with one of them below what `attach` selects.
-fn attached(
+impl Parts for Split {
+    fn left(&self) -> usize {
+        self.pieces.left()
+    }
+
+    fn next(&mut self, budget: &Budget) -> Result<Option<Part>, Failure> {
+        let piece = self.pieces.next(budget)?;
+        piece.map(|message| self.target.part(message, budget)).transpose()
+    }
+
+    fn rest(self: Box<Self>) -> Option<Message> {
+        Some(self.pieces.shell)
+    }
+
+    fn each(&mut self, each: &mut dyn FnMut(&mut Message)) {
+        each(&mut self.pieces.shell);
+    }
+
+    fn bytes(&self) -> usize {
+        self.pieces.bytes()
+    }
+}
+
+/// Copies of a message, each with an item instead of all.
+#[derive(Debug)]
+pub(super) struct Pieces {
+    /// What they have in common: head, properties, and a body without items.
+    shell: Message,
+    items: Items,
+    /// How many were made.
+    made: usize,
+    way: Way,
+}
+
+/// How an item becomes a body.
+#[derive(Debug)]
+enum Way {
+    /// As the payload of the common body.
+    Payload,
+    /// Between these two.
+    Between(Box<str>, Box<str>),
+    /// Below this node of the common body.
+    Below(xml::NodeId),
+}
+
+impl Pieces {
+    /// With the items as their payloads.
+    pub(super) fn new(items: Items, scene: &Scene<'_>, message: &Message) -> Result<Self, Failure> {
+        let mut shell = message.copy(scene.budget)?;
+        let format = match (&items.place, message.body.format()) {
+            (Place::Array(_), _) => Format::Json,
+            (Place::Nodes(_), format @ (Format::Soap11 | Format::Soap12)) => format,
+            (Place::Nodes(_), _) => Format::Xml,
+        };
+        let way = if !matches!(format, Format::Soap11 | Format::Soap12) {
+            shell.body.replace(format, Vec::new(), scene.budget)?;
+            Way::Between(Box::default(), Box::default())
+        } else if let Some((before, after)) = message.body.around_payload(scene.budget)? {
+            scene.budget.charge_memory(before.len().saturating_add(after.len()))?;
+            shell.body.replace(format, [before, &after].concat(), scene.budget)?;
+            Way::Between(before.into(), after.into())
+        } else {
+            // The header of the envelope is left.
+            shell.body.replace_payload(Vec::new(), scene.budget)?;
+            Way::Payload
+        };
+        shell.set_field(CONTENT_TYPE, format.content_type())?;
+        Ok(Self { shell, items, made: 0, way })
+    }
+
+    /// With the items where `attach` selects; `is_same`: instead of the array that they are from.
+    fn attached(
+        items: Items,
+        (attach, is_same): (&Expression, bool),
+        scene: &Scene<'_>,
+        message: &Message,
+    ) -> Result<Self, Failure> {
+        let (shell, way) = match &items.place {
+            Place::Nodes(nodes) => {
+                let nodes = nodes.iter().copied().collect();
+                let (shell, at) = without_nodes(attach, &nodes, scene, message)?;
+                (shell, Way::Below(at))
+            }
+            Place::Array(Some(range)) => {
+                let attach = Some(attach).filter(|_| !is_same);
+                around_array(attach, range.clone(), scene, message)?
+            }
+            Place::Array(None) => return Err(fail("the array is not a part of the body")),
+        };
+        Ok(Self { shell, items, made: 0, way })
+    }
+
+    pub(super) fn left(&self) -> usize {
+        self.items.len().saturating_sub(self.made)
+    }
+
+    /// The next one.
+    pub(super) fn next(&mut self, budget: &Budget) -> Result<Option<Message>, Failure> {
+        let Some(item) = self.items.get(self.made) else { return Ok(None) };
+        let format = self.shell.body.format();
+        let mut piece = self.shell.copy(budget)?;
+        match &self.way {
+            Way::Between(before, after) if !is_whole(item, format) => {
+                let body = [before.as_bytes(), item, after.as_bytes()].concat();
+                piece.body.replace(format, body, budget)?;
+            }
+            Way::Payload | Way::Between(..) => {
+                budget.charge_memory(item.len())?;
+                piece.body.replace_payload(item.to_vec(), budget)?;
+                piece.set_field(CONTENT_TYPE, piece.body.format().content_type())?;
+            }
+            Way::Below(at) => {
+                let body = self.below(*at, item, budget)?;
+                piece.body.replace(format, body, budget)?;
+            }
+        }
+        self.made = self.made.saturating_add(1);
+        Ok(Some(piece))
+    }
+
+    fn below(&self, at: xml::NodeId, item: &[u8], budget: &Budget) -> Result<Vec<u8>, Failure> {
+        let rest = self.shell.body.xml(budget)?.ok_or_else(|| fail("the body is not XML"))?;
+        budget.charge_memory(rest.heap_bytes().saturating_add(item.len()))?;
+        let mut document = rest.clone();
+        let at = same_nodes(rest, &document, &HashSet::from([at])).pop();
+        let item = xml::Document::parse(item)?;
+        if let Some((root, at)) = item.element().zip(at) {
+            let new = document.import(root)?;
+            document.append(at, new)?;
+        }
+        let written = document.write(undeclared())?;
+        budget.release_memory(rest.heap_bytes());
+        Ok(written)
+    }
+
+    /// What they were charged beside the common message.
+    fn bytes(&self) -> usize {
+        let around = match &self.way {
+            Way::Between(before, after) => before.len().saturating_add(after.len()),
+            Way::Payload | Way::Below(_) => 0,
+        };
+        self.items.bytes().saturating_add(around)
+    }
+}
+
+/// Whether an item is an envelope of its own.
+fn is_whole(item: &[u8], format: Format) -> bool {
+    let text = std::str::from_utf8(item).unwrap_or_default();
+    format != Format::Json && soap::is_envelope(text)
+}
+
+fn undeclared() -> xml::WriterOptions {
+    xml::WriterOptions { declaration: false, ..Default::default() }
+}
+
+/// A copy of the message without `nodes`, and the node of it that `attach` selects.
+fn without_nodes(
     attach: &Expression,
-    items: Vec<(xml::NodeId, Vec<u8>)>,
+    nodes: &HashSet<xml::NodeId>,
     scene: &Scene<'_>,
     message: &Message,
-) -> Result<Vec<Message>, Failure> {
-    let options = || xml::WriterOptions { declaration: false, ..Default::default() };
+) -> Result<(Message, xml::NodeId), Failure> {
     let whole = message.body.xml(scene.budget)?.ok_or_else(|| fail("the body is not XML"))?;
     scene.budget.charge_memory(whole.heap_bytes())?;
-    let selected: HashSet<_> = items.iter().map(|(node, _)| *node).collect();
     let mut rest = whole.clone();
-    for node in same_nodes(whole, &rest, &selected) {
+    for node in same_nodes(whole, &rest, nodes) {
         rest.detach(node)?;
     }
     let mut shell = message.copy(scene.budget)?;
     let format = message.body.format();
     let format = if format == Format::Json { Format::Xml } else { format };
-    shell.body.replace(format, rest.write(options())?, scene.budget)?;
+    shell.body.replace(format, rest.write(undeclared())?, scene.budget)?;
     let at = {
         let view = scene.view(&shell);
         attach.nodes(&view, scene.budget)?.first().map(|node| node.id())
     };
-    let at = at.ok_or_else(|| fail(format!("`{attach}` selects nothing")))?;
-    let mut messages = Vec::with_capacity(items.len());
-    for (_, item) in items {
-        let mut part = shell.copy(scene.budget)?;
-        let rest = shell.body.xml(scene.budget)?.ok_or_else(|| fail("the body is not XML"))?;
-        scene.budget.charge_memory(rest.heap_bytes().saturating_add(item.len()))?;
-        let mut document = rest.clone();
-        let at = same_nodes(rest, &document, &HashSet::from([at])).pop();
-        let item = xml::Document::parse(&item)?;
-        if let Some((root, at)) = item.element().zip(at) {
-            let new = document.import(root)?;
-            document.append(at, new)?;
-        }
-        part.body.replace(format, document.write(options())?, scene.budget)?;
-        messages.push(part);
-    }
-    Ok(messages)
+    Ok((shell, at.ok_or_else(|| fail(format!("`{attach}` selects nothing")))?))
 }
 
 /// The nodes of `copy` that are where `nodes` are in the document that it is a copy of.
@@ -139,41 +247,35 @@ fn same_nodes(
     pairs.filter(|(node, _)| nodes.contains(&node.id())).map(|(_, twin)| twin.id()).collect()
 }
 
-/// Messages with one item where `attach` selects, and without the array.
-fn attached_json(
-    attach: &Expression,
-    is_same: bool,
-    items: Items,
+/// A copy of the message without items, and what is around each of them: the body without the array at `range`, or
+/// without what `attach` selects in that.
+fn around_array(
+    attach: Option<&Expression>,
+    range: Range<usize>,
     scene: &Scene<'_>,
     message: &Message,
-) -> Result<Vec<Message>, Failure> {
-    let Items::Json(items, Some(range)) = items else {
-        return Err(fail("the array is not a part of the body"));
-    };
+) -> Result<(Message, Way), Failure> {
     let text = message.body.text(scene.budget)?;
     let mut shell = message.copy(scene.budget)?;
-    let rest = if is_same { None } else { spliced(&text, range.clone(), "[]") };
-    let range = match &rest {
-        None => Some(range),
-        Some(rest) => {
-            shell.body.replace(Format::Json, rest.clone().into_bytes(), scene.budget)?;
+    let rest = spliced(&text, range.clone(), "[]").unwrap_or_default();
+    shell.body.replace(Format::Json, rest.clone().into_bytes(), scene.budget)?;
+    let (around, range) = match attach {
+        None => (&*text, range),
+        Some(attach) => {
             let view = scene.view(&shell);
             let root = shell.body.json(scene.budget)?.map(json::Document::root);
             let at = attach.evaluate_within(&view, scene.budget)?;
-            if let Value::Json(at) = at { root.and_then(|root| place(root, at)) } else { None }
+            let at = if let Value::Json(at) = at { Some(at) } else { None };
+            let range = root.zip(at).and_then(|(root, at)| place(root, at));
+            (&*rest, range.ok_or_else(|| fail(format!("`{attach}` selects nothing")))?)
         }
     };
-    let range = range.ok_or_else(|| fail(format!("`{attach}` selects nothing")))?;
-    let rest = rest.as_deref().unwrap_or(&text);
-    let mut messages = Vec::with_capacity(items.len());
-    for item in items {
-        scene.budget.charge_memory(rest.len().saturating_add(item.len()))?;
-        let mut part = shell.copy(scene.budget)?;
-        let whole = spliced(rest, range.clone(), &item).unwrap_or_default();
-        set_payload(&mut part, whole.into_bytes(), Format::Json, scene)?;
-        messages.push(part);
-    }
-    Ok(messages)
+    let before = around.get(..range.start).unwrap_or_default();
+    let after = around.get(range.end..).unwrap_or_default();
+    scene.budget.charge_memory(before.len().saturating_add(after.len()))?;
+    let way = Way::Between(before.into(), after.into());
+    shell.set_field(CONTENT_TYPE, Format::Json.content_type())?;
+    Ok((shell, way))
 }
 
 pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<Box<dyn Mediator>> {
@@ -198,6 +300,6 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
         compiler.error(element, "`iterate` needs a `target`".to_owned(), None);
         return None;
     };
-    let target = Target::compile(compiler, &child)?;
+    let target = Arc::new(Target::compile(compiler, &child)?);
     Some(Box::new(Iterate { id, continues, sequential, expression, attach, is_same, target }))
 }

@@ -59,6 +59,20 @@
   const changes = [];
   let payload = null;
   let json;
+  // XML is text. What scripts for E4X do with it would have no effect, and fails instead.
+  const refuse = (name) => {
+    throw new TypeError("XML is text here, without `" + String(name) + "`: E4X is not served");
+  };
+  const asText = (text) => text === null ? null : new Proxy(new String(text), {
+    get(target, name) {
+      if (name === "toJSON") return () => text;
+      if (typeof name !== "symbol" && !(name in target)) return refuse(name);
+      const value = Reflect.get(target, name);
+      return typeof value === "function" ? (...parts) => apply(value, text, parts) : value;
+    },
+    set(_, name) { return refuse(name); },
+    deleteProperty(_, name) { return refuse(name); },
+  });
   const scopes = message.properties;
   const scopeOf = (scope) => {
     const name = scope === undefined || scope === null ? "default" : String(scope);
@@ -79,7 +93,7 @@
       message.json = text;
       payload = ["json", text];
     },
-    getPayloadXML() { return message.xml; },
+    getPayloadXML() { return asText(message.xml); },
     setPayloadXML(value) {
       const text = String(value);
       message.xml = text;
@@ -87,7 +101,7 @@
       message.json = null;
       payload = ["xml", text];
     },
-    getEnvelopeXML() { return message.envelope; },
+    getEnvelopeXML() { return asText(message.envelope); },
     getProperty(name, scope) {
       const of = scopeOf(scope);
       const key = keyOf(of, name);

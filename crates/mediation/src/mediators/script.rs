@@ -62,6 +62,9 @@ const OF_HEAD: &[(PropertyScope, &str)] = &[
 /// How scripts name classes of Java.
 const JAVA: &[&str] = &["importPackage", "importClass", "JavaImporter", "Java.type", "Packages."];
 
+/// What scripts for E4X have that is JavaScript otherwise.
+const E4X: &[&str] = &["new XML(", "new XMLList(", "XMLList(", "default xml namespace"];
+
 /// The methods of `mc`, which script.js defines.
 #[rustfmt::skip]
 const METHODS: &[&str] = &[
@@ -324,6 +327,12 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
         compiler.error(element, message, Some(help));
         return None;
     }
+    let markup = E4X.iter().find(|part| source.contains(**part)).map(|part| (*part).to_owned());
+    if let Some(part) = markup.or_else(|| xml_member(&source)) {
+        let message = format!("the script uses `{part}`");
+        compiler.error(element, message, Some(NO_E4X.to_owned()));
+        return None;
+    }
     if let Some(name) = unknown_method(&source) {
         let nearest = base::names::nearest(name, METHODS.iter().copied());
         let help = match nearest {
@@ -335,8 +344,7 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
     }
     if let Err(error) = check(&source) {
         let is_markup = ["'<'", "'@'", "field name"].iter().any(|part| error.contains(part));
-        let help = "XML in JavaScript (E4X) is not served: write XML as text";
-        let help = is_markup.then(|| help.to_owned());
+        let help = is_markup.then(|| NO_E4X.to_owned());
         compiler.error(element, format!("the script: {error}"), help);
         return None;
     }
@@ -351,6 +359,48 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
     };
     Some(Box::new(Script { source, uses }))
 }
+
+const NO_E4X: &str = "XML in JavaScript (E4X) is not served: write XML as text";
+
+/// A member that XML has in E4X and a text has not, such as `p.symbol` behind `p = mc.getPayloadXML()`. What this does not
+/// find fails when it runs.
+fn xml_member(source: &str) -> Option<String> {
+    let is_part = |next: char| next.is_alphanumeric() || matches!(next, '_' | '$');
+    let name_of =
+        |text: &str| text.split(|next: char| !is_part(next)).next().unwrap_or_default().len();
+    let member = |of: &str, rest: &str| {
+        let name = rest.trim_start().strip_prefix('.')?.trim_start();
+        let name = name.get(..name_of(name))?;
+        (!name.is_empty() && !OF_TEXTS.contains(&name)).then(|| format!("{of}.{name}"))
+    };
+    ["mc.getPayloadXML()", "mc.getEnvelopeXML()"].into_iter().find_map(|call| {
+        source.match_indices(call).find_map(|(at, _)| {
+            let (before, after) = (source.get(..at)?, source.get(at + call.len()..)?);
+            let own = member(call, after);
+            let assigned =
+                before.trim_end().strip_suffix('=').map(str::trim_end).filter(|_| own.is_none());
+            let Some(assigned) = assigned else { return own };
+            let start = assigned.rfind(|next: char| !is_part(next)).map_or(0, |at| at + 1);
+            let variable = assigned.get(start..).filter(|name| !name.is_empty())?;
+            let uses = source.match_indices(variable).filter(|(at, _)| {
+                !source
+                    .get(..*at)
+                    .is_some_and(|before| before.ends_with(|last| is_part(last) || last == '.'))
+            });
+            uses.filter_map(|(at, name)| source.get(at + name.len()..))
+                .find_map(|rest| member(variable, rest))
+        })
+    })
+}
+
+/// The members of a text.
+#[rustfmt::skip]
+const OF_TEXTS: &[&str] = &[
+    "at", "charAt", "charCodeAt", "codePointAt", "concat", "endsWith", "includes", "indexOf", "lastIndexOf", "length",
+    "localeCompare", "match", "matchAll", "normalize", "padEnd", "padStart", "repeat", "replace", "replaceAll", "search",
+    "slice", "split", "startsWith", "substr", "substring", "toLocaleLowerCase", "toLocaleUpperCase", "toLowerCase",
+    "toString", "toUpperCase", "trim", "trimEnd", "trimLeft", "trimRight", "trimStart", "valueOf",
+];
 
 /// The first method of `mc` that the script calls and that does not exist.
 fn unknown_method(source: &str) -> Option<&str> {

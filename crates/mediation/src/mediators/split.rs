@@ -1,6 +1,8 @@
 //! What the mediators that split messages have in common: items, targets, and texts as JSON.
 
-use expression::{Expression, Value, json};
+use std::ops::Range;
+
+use expression::{Budget, Expression, Value, json};
 
 use crate::compile::{Compiler, Element, serialise};
 use crate::mediator::To;
@@ -10,11 +12,21 @@ use crate::run::Scene;
 use crate::{Code, Failure, Message, Part, PropertyScope, PropertyValue};
 
 /// What an expression selects to split a message by.
-pub(super) enum Items {
-    /// Serialised elements, and where they are in the body.
-    Xml(Vec<(xml::NodeId, Vec<u8>)>),
-    /// JSON texts, and the part of the body's text that an array of the body takes.
-    Json(Vec<String>, Option<std::ops::Range<usize>>),
+#[derive(Debug)]
+pub(super) struct Items {
+    /// Serialised elements or JSON texts, one after the other.
+    source: Vec<u8>,
+    /// Where each of them ends.
+    ends: Vec<usize>,
+    pub(super) place: Place,
+}
+
+/// Where the items are in the body.
+#[derive(Debug)]
+pub(super) enum Place {
+    Nodes(Vec<xml::NodeId>),
+    /// The part of the body's text that an array of the body takes.
+    Array(Option<Range<usize>>),
 }
 
 impl Items {
@@ -49,11 +61,13 @@ impl Items {
         let array = array.filter(|array| array.kind() == json::Kind::Array);
         let array = array.ok_or_else(|| fail(format!("`{expression}` selects no array")))?;
         scene.charge_parts(array.len())?;
-        scene.budget.charge_memory(array.raw().len())?;
-        let items = array.elements().map(|item| item.raw().to_owned()).collect();
         let whole = body.ok().flatten().map(json::Document::root).filter(|_| is_in_body);
         let place = whole.and_then(|whole| place(whole, array));
-        Ok(Self::Json(items, place))
+        let mut items = Self::with_capacity(array.len(), Place::Array(place));
+        for item in array.elements() {
+            items.push(item.raw().as_bytes(), scene)?;
+        }
+        Ok(items)
     }
 
     fn nodes(
@@ -64,18 +78,47 @@ impl Items {
         let view = scene.view(message);
         let nodes = expression.nodes(&view, scene.budget)?;
         scene.charge_parts(nodes.len())?;
-        let mut items = Vec::with_capacity(nodes.len());
-        for node in nodes.into_iter().filter(|node| node.is_element()) {
-            let bytes = serialise(node);
-            scene.budget.charge_memory(bytes.len())?;
-            items.push((node.id(), bytes));
+        let elements = || nodes.iter().filter(|node| node.is_element());
+        let places = elements().map(|node| node.id()).collect();
+        let mut items = Self::with_capacity(nodes.len(), Place::Nodes(places));
+        for node in elements() {
+            items.push(&serialise(*node), scene)?;
         }
-        Ok(Self::Xml(items))
+        items.source.shrink_to_fit();
+        Ok(items)
+    }
+
+    fn with_capacity(items: usize, place: Place) -> Self {
+        Self { source: Vec::new(), ends: Vec::with_capacity(items), place }
+    }
+
+    fn push(&mut self, item: &[u8], scene: &Scene<'_>) -> Result<(), Failure> {
+        scene.budget.charge_memory(item.len().saturating_add(size_of::<usize>()))?;
+        self.source.extend_from_slice(item);
+        self.ends.push(self.source.len());
+        Ok(())
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    pub(super) fn get(&self, index: usize) -> Option<&[u8]> {
+        let start = match index.checked_sub(1) {
+            Some(before) => *self.ends.get(before)?,
+            None => 0,
+        };
+        self.source.get(start..*self.ends.get(index)?)
+    }
+
+    /// What they were charged.
+    pub(super) fn bytes(&self) -> usize {
+        self.source.len().saturating_add(self.ends.len().saturating_mul(size_of::<usize>()))
     }
 }
 
 /// Where `part` is in the text of `whole`, if it is a part of it.
-pub(super) fn place(whole: json::Ref<'_>, part: json::Ref<'_>) -> Option<std::ops::Range<usize>> {
+pub(super) fn place(whole: json::Ref<'_>, part: json::Ref<'_>) -> Option<Range<usize>> {
     let start = part.offset();
     let range = start..start.checked_add(part.raw().len())?;
     let from = start.checked_sub(whole.offset())?;
@@ -141,7 +184,7 @@ pub(super) fn enclosed(around: &str, elements: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// `text` with `new` instead of a part of it.
-pub(super) fn spliced(text: &str, range: std::ops::Range<usize>, new: &str) -> Option<String> {
+pub(super) fn spliced(text: &str, range: Range<usize>, new: &str) -> Option<String> {
     Some([text.get(..range.start)?, new, text.get(range.end..)?].concat())
 }
 
@@ -197,19 +240,19 @@ impl Target {
     }
 
     /// Sets the addresses of the message.
-    pub(super) fn address(&self, message: &mut Message, scene: &Scene<'_>) -> Result<(), Failure> {
+    pub(super) fn address(&self, message: &mut Message, budget: &Budget) -> Result<(), Failure> {
         let texts = [("To", &self.address), ("Action", &self.action)];
         for (name, text) in texts {
             if let Some(text) = text {
                 let value = PropertyValue::new(&**text);
-                message.set(PropertyScope::Synapse, name, value, scene.budget)?;
+                message.set(PropertyScope::Synapse, name, value, budget)?;
             }
         }
         Ok(())
     }
 
-    pub(super) fn part(&self, mut message: Message, scene: &Scene<'_>) -> Result<Part, Failure> {
-        self.address(&mut message, scene)?;
+    pub(super) fn part(&self, mut message: Message, budget: &Budget) -> Result<Part, Failure> {
+        self.address(&mut message, budget)?;
         Ok(Part { message, sequence: self.sequence, to: self.to() })
     }
 }

@@ -5,6 +5,8 @@ const JAVA: &str = "write the logic as `script`, or call a service with `call`";
 const DATABASE: &str = "call a service in front of the database, with `call`";
 const OPENAPI: &str = "put an OpenAPI description with security in front of the service";
 
+const EVENTS: &str = "send the event to a collector over HTTP, with `clone` or `call`";
+
 /// Element, and what to use instead. In the order of the alphabet.
 #[rustfmt::skip]
 pub(crate) const UNSERVED: &[(&str, &str)] = &[
@@ -19,11 +21,13 @@ pub(crate) const UNSERVED: &[(&str, &str)] = &[
     ("enqueue",            "write `sequence`: messages do not wait for threads"),
     ("entitlementService", OPENAPI),
     ("event",              SERVICE),
+    ("eventPublisher",     EVENTS),
     ("NTLM",               SERVICE),
     ("oauthService",       OPENAPI),
     ("opa",                "ask the policy server with `call`, and `filter` by its response"),
     ("pojoCommand",        JAVA),
-    ("publishEvent",       "send the event to a collector over HTTP, with `clone` or `call`"),
+    ("publishEvent",       EVENTS),
+    ("replace",            "write `enrich`, `payloadFactory` or `script`"),
     ("smooks",             "write `xslt`, `payloadFactory` or `script`"),
     ("spring",             JAVA),
     ("store",              "send the message to a queue over HTTP, with `call`"),

@@ -26,6 +26,15 @@ impl Message {
         Kept { bytes, edits: self.properties.edits().saturating_add(self.body.edits()) }
     }
 
+    /// Drops it, and releases what only it had: not bytes that others may share.
+    pub(crate) fn release(mut self, budget: &Budget) {
+        self.body.forget_views(budget);
+        let charged = self.properties.charged();
+        self.properties.retain_scopes(|_| false);
+        let free = charged.saturating_sub(self.properties.charged());
+        budget.release_memory(free.saturating_add(self.field_bytes));
+    }
+
     /// Releases what was charged since `used` bytes of `budget` were used, and the message kept `before`, but for what it
     /// keeps in addition; nothing, if a tree was edited.
     pub(crate) fn release_since(&self, (used, before): (u64, Kept), budget: &Budget) {

@@ -134,8 +134,8 @@ impl Node {
     }
 }
 
-/// The proxies, the APIs, the inbound endpoints and, if there are none, the sequences of `set`, of which `program` is compiled; or what has
-/// this `name`.
+/// The proxies, the APIs, the inbound endpoints and, if there are none, the sequences of `set`, of which `program` is
+/// compiled; or what has this `name`. Not those that have errors.
 #[must_use]
 pub fn of(set: &ArtefactSet, program: &Program, name: Option<&str>) -> Vec<Outline> {
     let documents = set.artefacts.iter().filter_map(|artefact| {
@@ -149,6 +149,10 @@ pub fn of(set: &ArtefactSet, program: &Program, name: Option<&str>) -> Vec<Outli
             let inner = children(root).filter(move |_| root.local_name() == "definitions");
             let own = (root.local_name() != "definitions").then_some(root);
             own.into_iter().chain(inner).map(|node| (file.as_str(), node))
+        })
+        .filter(|(file, node)| {
+            let xml::Position { line, column } = node.position();
+            !program.broken.contains(&((*file).into(), line, column))
         })
         .collect();
     let steps = program.steps().map(|step| (site(step), step)).collect();

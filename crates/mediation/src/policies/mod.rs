@@ -19,7 +19,7 @@ use model::PolicyFlow;
 use crate::{Mediator, template};
 
 pub(crate) use interceptor::ENDPOINT_SET;
-pub use page::{policies_example, policies_page};
+pub use page::{policies_examples, policies_page};
 pub use program::{ApiPolicies, OperationFlow, check};
 pub use reading::{PolicyProblem, PolicyReading};
 pub use respond::response_cache_s;
@@ -124,7 +124,7 @@ const RESPONSE: &[PolicyFlow] = &[PolicyFlow::Response];
 const BOTH: &[PolicyFlow] = &[PolicyFlow::Request, PolicyFlow::Response];
 const ALL: &[PolicyFlow] = &PolicyFlow::ALL;
 
-/// Every policy, in the order of the alphabet. docs/policies.md and examples/policies.yaml are generated from it.
+/// Every policy, in the order of the alphabet. docs/policies.md and its examples are generated from it.
 #[rustfmt::skip]
 pub const POLICIES: &[PolicyRow] = &[
     PolicyRow { name: "addHeader", flows: ALL, compile: change::add_header,

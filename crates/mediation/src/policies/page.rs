@@ -78,8 +78,9 @@ It responds with 204 to change nothing, or with 200 and an object:
   answer; a new body does not change the status.
 
 [examples/policies.yaml](../examples/policies.yaml) has an operation for each: start `penstock up`, copy it into the
-folder of APIs, and `curl -i http://127.0.0.1:8280/policies/addHeader`. The program that `make run` builds has no
-`schemaValidation`, and rejects the file until that operation is removed; the one that `make release` builds has it.
+folder of APIs, and `curl -i http://127.0.0.1:8280/policies/addHeader`. `schemaValidation` has a file of its own,
+[examples/schemas.yaml](../examples/schemas.yaml), with `/schemas`: only the program that `make release` builds has that
+policy, not the one of `make run`.
 
 | policy | flows | what it does | parameters | example |
 |---|---|---|---|---|
@@ -121,9 +122,9 @@ const EXAMPLE: &str = "\
 # every request as its response.
 openapi: 3.1.0
 info:
-  title: Policies
+  title: TITLE
   version: 1.0.0
-x-wso2-basePath: /policies
+x-wso2-basePath: /PATH
 x-wso2-production-endpoints:
   urls:
     - http://127.0.0.1:8688
@@ -139,11 +140,17 @@ const DESCRIBED: &str = "      requestBody:
       responses: {}
 ";
 
-/// The file examples/policies.yaml.
+/// The files examples/policies.yaml and examples/schemas.yaml: not every build has `schemaValidation`.
 #[must_use]
-pub fn policies_example() -> String {
-    let mut file = EXAMPLE.to_owned();
-    for row in POLICIES {
+pub fn policies_examples() -> [String; 2] {
+    let (schemas, others): (Vec<_>, Vec<_>) =
+        POLICIES.iter().partition(|row| row.name == SCHEMA_VALIDATION);
+    [example("Policies", "policies", &others), example("Schemas", "schemas", &schemas)]
+}
+
+fn example(title: &str, path: &str, rows: &[&PolicyRow]) -> String {
+    let mut file = EXAMPLE.replace("TITLE", title).replace("PATH", path);
+    for row in rows {
         let Some(flow) = row.flows.first() else { continue };
         let (name, flow, item) = (row.name, flow.name(), item(row));
         let described = if name == SCHEMA_VALIDATION { DESCRIBED } else { "" };

@@ -1,5 +1,7 @@
 //! Policies that respond, and that send copies.
 
+use std::collections::VecDeque;
+
 use expression::BodyUse;
 use expression::template::{MediaType, PayloadTemplate};
 use model::Policy;
@@ -120,7 +122,8 @@ impl Mediator for Mirror {
         let one_way = PropertyValue::Boolean(true);
         copy.set(PropertyScope::Synapse, "OUT_ONLY", one_way, scene.budget)?;
         let part = Part { message: copy, sequence: None, to: Some(To::Endpoint(self.0)) };
-        Ok(Next::Fork(Fork { parts: vec![part], id: None, continues: true, sequential: false }))
+        let parts = Box::new(VecDeque::from([part]));
+        Ok(Next::Fork(Fork { parts, id: None, continues: true, sequential: false }))
     }
 }
 

@@ -7,8 +7,8 @@ use expression::Budget;
 use crate::message::{Direction, MESSAGE_TYPE};
 use crate::program::{Program, SequenceId, Step};
 use crate::{
-    Answer, AskId, Code, EndpointId, Failure, Message, Part, PropertyScope, PropertyValue, Source,
-    To, limits,
+    Answer, AskId, Code, EndpointId, Failure, Message, Part, Piece, PropertyScope, PropertyValue,
+    Source, To, limits,
 };
 
 /// The number of a branch in its run.
@@ -58,8 +58,42 @@ pub(super) struct Branch {
     pub(super) owner: Option<(u32, usize)>,
     pub(super) wait: Wait,
     /// What a step that waits now has: see [`super::Run`].
-    pub(super) joined: Option<(At, Vec<Option<Message>>)>,
+    pub(super) joined: Option<(At, Joined)>,
     pub(super) answer: Option<(AskId, Answer)>,
+}
+
+/// What comes together at a step.
+#[derive(Debug)]
+pub(super) enum Joined {
+    /// For [`crate::Mediator::join`].
+    Parts(Vec<Option<Message>>),
+    /// For [`crate::Mediator::complete`].
+    Pieces(Vec<Result<Piece, Failure>>),
+}
+
+impl Joined {
+    /// The size that whoever reads it should expect, in bytes.
+    pub(super) fn size_to_read(&self) -> usize {
+        match self {
+            Self::Parts(parts) => parts.iter().flatten().map(|part| part.body.size_to_read()).sum(),
+            Self::Pieces(pieces) => pieces.iter().flatten().map(Piece::bytes).sum(),
+        }
+    }
+
+    /// What it was charged.
+    pub(super) fn charged(&self) -> usize {
+        match self {
+            Self::Parts(parts) => parts.iter().flatten().map(Message::charged).sum(),
+            Self::Pieces(pieces) => pieces.iter().flatten().map(Piece::bytes).sum(),
+        }
+    }
+}
+
+/// What a part of a message gets from it.
+#[derive(Clone, Debug)]
+pub(super) struct Inherited {
+    splits: Vec<Split>,
+    parameters: Parameters,
 }
 
 /// Where a fork was: the parts share it.
@@ -140,7 +174,7 @@ pub(super) struct Split {
 
 impl Branch {
     /// Where it stands among what was split: fork and part, from the outermost.
-    pub(super) fn split_order(&self) -> Vec<(u32, usize)> {
+    pub(super) fn split_order(&self) -> Box<[(u32, usize)]> {
         self.splits.iter().map(|split| (split.fork, split.part)).collect()
     }
 
@@ -165,15 +199,25 @@ impl Branch {
         }
     }
 
-    /// A part of the message of `parent`, without error handlers.
-    pub(super) fn of_part(id: BranchId, part: Part, parent: &Self, program: &Program) -> Self {
+    /// What its parts get.
+    pub(super) fn inherited(&self) -> Inherited {
+        let parameters = shared_parameters(&self.stack).cloned().unwrap_or_default();
+        Inherited { splits: self.splits.clone(), parameters }
+    }
+
+    /// A part of a message, without error handlers.
+    pub(super) fn of_part(
+        id: BranchId,
+        part: Part,
+        inherited: &Inherited,
+        program: &Program,
+    ) -> Self {
         let end = part.to.map_or(End::Nothing, End::Send);
         let mut branch = Self::new(id, part.message, Source::Request, end);
-        branch.splits.clone_from(&parent.splits);
+        branch.splits.clone_from(&inherited.splits);
         if let Some(sequence) = part.sequence {
-            let called =
-                Some((shared_parameters(&parent.stack).cloned().unwrap_or_default(), None));
             // The stack is empty, so this is not too deep.
+            let called = Some((Arc::clone(&inherited.parameters), None));
             let _ = branch.enter(program, sequence, called);
         }
         branch

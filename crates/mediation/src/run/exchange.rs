@@ -367,7 +367,8 @@ impl Run {
                 taken
             }
             (Wait::Part { at, .. }, Answer::Response(response)) => {
-                branch.joined = at.map(|at| (at, vec![Some(*response)]));
+                let parts = branch::Joined::Parts(vec![Some(*response)]);
+                branch.joined = at.map(|at| (at, parts));
                 Ok(())
             }
             (Wait::Send { receive, .. }, Answer::Response(response)) => {

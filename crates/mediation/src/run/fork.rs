@@ -1,13 +1,18 @@
 //! Branches of a run: forks, and the places where they meet again.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
+use base::limits::MEDIATED_EXCHANGES_MAX;
 use expression::Budget;
 
-use super::branch::{At, Branch, BranchId, End, Split, Wait, too_deep};
-use super::{Answer, Ask, AskId, Context, Event, Run, Turn, Waiter};
+use super::branch::{After, At, Branch, BranchId, End, Inherited, Joined, Split, Wait, too_deep};
+use super::exchange::placeholder;
+use super::{Answer, Ask, AskId, Context, Event, Run, Source, Turn, Waiter};
+use crate::program::{Program, SequenceId};
 use crate::{
-    Code, Collect, Failure, Fork, Message, Part, PropertyScope, PropertyValue, Scatter, limits,
+    Code, Collect, Failure, Fork, Message, Part, Parts, Piece, PropertyScope, PropertyValue,
+    Scatter, limits,
 };
 
 /// The parts that a branch waits for.
@@ -49,34 +54,117 @@ pub(super) type AggregateKey = (At, Option<String>, Option<u32>);
 /// Messages that wait at an `aggregate`.
 #[derive(Debug, Default)]
 pub(super) struct Aggregate {
-    #[allow(clippy::vec_box, reason = "branches come and go in boxes")]
-    waiting: Vec<Box<Branch>>,
+    waiting: Option<Waiting>,
     timer: Option<AskId>,
     is_complete: bool,
 }
 
-impl Aggregate {
-    /// The messages that wait.
-    pub(super) fn waiting(&self) -> impl Iterator<Item = &Branch> {
-        self.waiting.iter().map(AsRef::as_ref)
-    }
+/// Where a message stands among what was split.
+type Order = Box<[(u32, usize)]>;
 
+/// What is left of messages that wait.
+#[derive(Debug)]
+struct Waiting {
+    /// That of the last of them, with the message of the first.
+    branch: Box<Branch>,
+    first: Order,
+    last: Order,
+    pieces: Vec<(Order, Result<Piece, Failure>)>,
+}
+
+impl Aggregate {
     /// Whether messages wait.
     pub(super) fn is_open(&self) -> bool {
-        !self.waiting.is_empty()
+        self.waiting.is_some()
+    }
+
+    /// Adds a message, of which only a piece is kept unless it is the first. Returns the number of those that wait.
+    fn add(
+        &mut self,
+        mut branch: Box<Branch>,
+        piece: Result<Piece, Failure>,
+        budget: &Budget,
+    ) -> usize {
+        let order = branch.split_order();
+        let Some(waiting) = &mut self.waiting else {
+            let (first, last) = (order.clone(), order.clone());
+            self.waiting = Some(Waiting { branch, first, last, pieces: vec![(order, piece)] });
+            return 1;
+        };
+        if order < waiting.first {
+            std::mem::swap(&mut branch.message, &mut waiting.branch.message);
+            waiting.first.clone_from(&order);
+        }
+        if order >= waiting.last {
+            std::mem::swap(&mut branch.message, &mut waiting.branch.message);
+            std::mem::swap(&mut branch, &mut waiting.branch);
+            waiting.last.clone_from(&order);
+        }
+        branch.message.release(budget);
+        waiting.pieces.push((order, piece));
+        waiting.pieces.len()
+    }
+}
+
+/// The parts of a fork that have not started.
+#[derive(Debug)]
+pub(super) struct Unstarted {
+    parts: Box<dyn Parts>,
+    id: Option<Box<str>>,
+    /// The fork's number in the run.
+    fork: u32,
+    total: usize,
+    inherited: Inherited,
+    handlers: Vec<SequenceId>,
+    after: Arc<After>,
+    /// Of a sequential fork: the part that runs.
+    active: Option<BranchId>,
+    is_sequential: bool,
+}
+
+impl Unstarted {
+    pub(super) fn left(&self) -> usize {
+        self.parts.left()
+    }
+
+    /// The next part as a branch.
+    fn next(
+        &mut self,
+        id: BranchId,
+        program: &Program,
+        budget: &Budget,
+    ) -> Result<Option<Box<Branch>>, Failure> {
+        let index = self.total.saturating_sub(self.parts.left());
+        let Some(mut part) = self.parts.next(budget)? else { return Ok(None) };
+        let name = match &self.id {
+            Some(id) => format!("messageSequence.{id}"),
+            None => "messageSequence".to_owned(),
+        };
+        let value = PropertyValue::new(format!("{index}/{}", self.total));
+        part.message.set(PropertyScope::Synapse, &name, value, budget)?;
+        let mut child = Box::new(Branch::of_part(id, part, &self.inherited, program));
+        child.handlers.clone_from(&self.handlers);
+        // One with an endpoint of its own ends there.
+        child.after = Some(Arc::clone(&self.after)).filter(|_| child.end == End::Nothing);
+        let (id, fork, total) = (self.id.clone(), self.fork, self.total);
+        child.splits.push(Split { id, fork, part: index, total });
+        Ok(Some(child))
+    }
+
+    /// What its parts have in common, for the error handler of one that could not be made.
+    fn into_rest(self, id: BranchId) -> Box<Branch> {
+        let message = self.parts.rest().unwrap_or_else(placeholder);
+        let mut branch = Box::new(Branch::new(id, message, Source::Request, End::Nothing));
+        branch.handlers = self.handlers;
+        branch
     }
 }
 
 impl Run {
-    pub(super) fn fork(&mut self, branch: Box<Branch>, fork: Fork, context: Context<'_>) -> Turn {
-        if !self.has_room(fork.parts.len()) {
+    pub(super) fn fork(&mut self, branch: Box<Branch>, fork: Fork) -> Turn {
+        if !self.has_room(fork.parts.left()) {
             return Turn::Gone;
         }
-        let (number, total) = (self.new_id(), fork.parts.len());
-        let name = match &fork.id {
-            Some(id) => format!("messageSequence.{id}"),
-            None => "messageSequence".to_owned(),
-        };
         if branch.splits.len() >= limits::SEQUENCE_DEPTH_MAX {
             return Turn::Failed(branch, too_deep());
         }
@@ -84,35 +172,23 @@ impl Run {
             Ok(after) => after,
             Err(failure) => return Turn::Failed(branch, failure),
         };
-        let mut queue = VecDeque::new();
-        for (index, mut part) in fork.parts.into_iter().enumerate() {
-            let value = PropertyValue::new(format!("{index}/{total}"));
-            if let Err(failure) =
-                part.message.set(PropertyScope::Synapse, &name, value, &self.budget)
-            {
-                return Turn::Failed(branch, failure);
-            }
-            let mut child =
-                Box::new(Branch::of_part(self.new_id(), part, &branch, context.program));
-            child.handlers = branch.all_handlers();
-            // One with an endpoint of its own ends there.
-            child.after = Some(std::sync::Arc::clone(&after)).filter(|_| child.end == End::Nothing);
-            child.splits.push(Split { id: fork.id.clone(), fork: number, part: index, total });
-            if fork.sequential {
-                queue.push_back(child);
-            } else {
-                self.start(child);
-            }
-        }
-        if let Some(first) = queue.pop_front() {
-            let active = first.id;
-            self.start(first);
-            self.queues.push((active, queue));
-        }
+        let number = self.new_id();
+        self.queues.push(Unstarted {
+            total: fork.parts.left(),
+            parts: fork.parts,
+            id: fork.id,
+            fork: number,
+            inherited: branch.inherited(),
+            handlers: branch.all_handlers(),
+            after,
+            active: None,
+            is_sequential: fork.sequential,
+        });
         if fork.continues {
             return Turn::Go(branch);
         }
         self.leave(&branch);
+        branch.message.release(&self.budget);
         Turn::Gone
     }
 
@@ -128,7 +204,7 @@ impl Run {
             return Turn::Gone;
         }
         if total == 0 {
-            branch.joined = Some((at, Vec::new()));
+            branch.joined = Some((at, Joined::Parts(Vec::new())));
             return Turn::Go(branch);
         }
         let id = self.new_id();
@@ -144,6 +220,7 @@ impl Run {
             timer,
             counter: scatter.counter,
         };
+        let inherited = branch.inherited();
         let at_once = if scatter.parallel { total } else { 1 };
         for (index, mut part) in gather.queue.drain(..at_once).collect::<Vec<_>>() {
             let next = (index, &mut part.message);
@@ -151,7 +228,7 @@ impl Run {
                 return Turn::Failed(branch, failure);
             }
             let mut child =
-                Box::new(Branch::of_part(self.new_id(), part, &branch, context.program));
+                Box::new(Branch::of_part(self.new_id(), part, &inherited, context.program));
             child.owner = Some((id, index));
             self.start(child);
         }
@@ -166,28 +243,48 @@ impl Run {
         self.branches.insert(branch.id, branch);
     }
 
-    /// Starts the next parts of forks whose last one is done, or was sent. Returns whether there are any.
-    pub(super) fn start_queued(&mut self) -> bool {
-        let mut due = Vec::new();
-        let branches = &self.branches;
-        self.queues.retain_mut(|(active, queue)| {
-            let is_sent = |wait: &Wait| matches!(wait, Wait::Send { .. } | Wait::OneWay { .. });
-            if branches.get(active).is_some_and(|branch| !is_sent(&branch.wait)) {
-                return true;
+    /// Starts the next part of each fork that may go on. Returns whether one started.
+    pub(super) fn start_queued(&mut self, context: Context<'_>) -> bool {
+        let mut has_started = false;
+        for mut queue in std::mem::take(&mut self.queues) {
+            if !self.may_start(&queue) {
+                self.queues.push(queue);
+                continue;
             }
-            let Some(next) = queue.pop_front() else { return false };
-            *active = next.id;
-            due.push(next);
-            true
-        });
-        let has_started = !due.is_empty();
-        due.into_iter().for_each(|branch| self.start(branch));
+            let id = self.new_id();
+            has_started = true;
+            match queue.next(id, context.program, &self.budget) {
+                Ok(Some(child)) => {
+                    queue.active = Some(id);
+                    self.start(child);
+                    self.queues.push(queue);
+                }
+                Ok(None) => self.budget.release_memory(queue.parts.bytes()),
+                Err(failure) => {
+                    if let Turn::Go(handled) = self.fail(queue.into_rest(id), failure, context) {
+                        self.start(handled);
+                    }
+                }
+            }
+        }
         has_started
+    }
+
+    /// Of a sequential fork: whether the last part that started is done, or was sent. Of another one: whether the host would
+    /// send what the next one may send.
+    fn may_start(&self, queue: &Unstarted) -> bool {
+        if queue.is_sequential {
+            let is_sent = |wait: &Wait| matches!(wait, Wait::Send { .. } | Wait::OneWay { .. });
+            let active = queue.active.and_then(|active| self.branches.get(&active));
+            return active.is_none_or(|branch| is_sent(&branch.wait));
+        }
+        let is_branch = |waiter: &&Waiter| matches!(waiter, Waiter::Branch(_));
+        self.asks.values().filter(is_branch).count() < MEDIATED_EXCHANGES_MAX
     }
 
     /// Whether so many more may be alive; else everything ends, since a bomb of forks would go on otherwise.
     pub(super) fn has_room(&mut self, parts: usize) -> bool {
-        let queued: usize = self.queues.iter().map(|(_, queue)| queue.len()).sum();
+        let queued: usize = self.queues.iter().map(Unstarted::left).sum();
         let alive = self.branches.len().saturating_add(self.collected).saturating_add(queued);
         if alive.saturating_add(parts) <= limits::PARTS_MAX {
             return true;
@@ -221,7 +318,7 @@ impl Run {
         }
         let Some((index, mut part)) = gather.queue.pop_front() else { return };
         let parent = gather.parent;
-        let program = std::sync::Arc::clone(&self.program);
+        let program = Arc::clone(&self.program);
         let Some(parent) = self.branches.remove(&parent) else { return };
         let next = (index, &mut part.message);
         if let Err(failure) = gather.hand_on(next, &parent.message, &self.budget) {
@@ -229,7 +326,7 @@ impl Run {
             return self.gather_failed(id, failure);
         }
         let child_id = self.new_id();
-        let mut child = Branch::of_part(child_id, part, &parent, &program);
+        let mut child = Branch::of_part(child_id, part, &parent.inherited(), &program);
         child.owner = Some((id, index));
         self.branches.insert(parent.id, parent);
         self.start(Box::new(child));
@@ -240,7 +337,7 @@ impl Run {
         let Some(gather) = self.cancel(id) else { return };
         let Some(parent) = self.branches.get_mut(&gather.parent) else { return };
         parent.wait = Wait::Nothing;
-        parent.joined = Some((gather.at, gather.results));
+        parent.joined = Some((gather.at, Joined::Parts(gather.results)));
         self.ready.push_back(gather.parent);
     }
 
@@ -278,8 +375,10 @@ impl Run {
     pub(super) fn collect(&mut self, branch: Box<Branch>, at: At, collect: Collect) -> Turn {
         let split = branch.splits.iter().rev().find(|split| split.id == collect.id);
         let split = split.map(|split| (split.fork, split.total));
+        let bytes = collect.piece.as_ref().map_or(0, Piece::bytes);
         // What belongs to nothing passes.
         if split.is_none() && collect.correlation.is_none() {
+            self.budget.release_memory(bytes);
             return Turn::Go(branch);
         }
         let group = split.filter(|_| collect.correlation.is_none()).map(|(fork, _)| fork);
@@ -293,11 +392,12 @@ impl Run {
         self.leave(&branch);
         let Some(aggregate) = self.aggregates.get_mut(&key) else { return Turn::Gone };
         if aggregate.is_complete {
+            branch.message.release(&self.budget);
+            self.budget.release_memory(bytes);
             return Turn::Gone;
         }
-        aggregate.waiting.push(branch);
+        let arrived = aggregate.add(branch, collect.piece, &self.budget);
         self.collected = self.collected.saturating_add(1);
-        let arrived = aggregate.waiting.len();
         if split.is_some_and(|(_, total)| arrived >= total)
             || collect.enough.is_some_and(|enough| arrived >= enough)
         {
@@ -313,21 +413,16 @@ impl Run {
         if let Some(timer) = aggregate.timer.take() {
             self.asks.remove(&timer);
         }
-        let mut waiting = std::mem::take(&mut aggregate.waiting);
-        self.collected = self.collected.saturating_sub(waiting.len());
-        waiting.sort_by_cached_key(|branch| branch.split_order());
-        let Some(mut last) = waiting.pop() else { return };
-        let mut messages = waiting.into_iter().map(|branch| branch.message);
-        let first = messages.next();
-        let mut parts: Vec<_> = messages.map(Some).collect();
-        if let Some(first) = first {
-            parts.push(Some(std::mem::replace(&mut last.message, first)));
-        }
+        let Some(waiting) = aggregate.waiting.take() else { return };
+        let Waiting { branch: mut last, mut pieces, .. } = waiting;
+        self.collected = self.collected.saturating_sub(pieces.len());
+        pieces.sort_by(|(one, _), (other, _)| one.cmp(other));
         if let Some(split) = last.splits.iter().rposition(|split| Some(split.fork) == key.2) {
             last.splits.remove(split);
         }
+        let pieces = pieces.into_iter().map(|(_, piece)| piece).collect();
         last.owner = None;
-        last.joined = Some((key.0, parts));
+        last.joined = Some((key.0, Joined::Pieces(pieces)));
         self.start(last);
     }
 }

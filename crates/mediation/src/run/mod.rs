@@ -13,7 +13,6 @@ mod scene;
 mod target;
 mod turn;
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use expression::{BodyUse, Budget};
@@ -25,7 +24,7 @@ use crate::{Failure, Message, Properties};
 
 use branch::{Branch, BranchId, End};
 use few::{Few, Queue};
-use fork::{Aggregate, AggregateKey, Gather};
+use fork::{Aggregate, AggregateKey, Gather, Unstarted};
 
 pub use ask::{Answer, Ask, Exchange, Source};
 pub use scene::Scene;
@@ -69,11 +68,10 @@ pub struct Run {
     asks: Few<AskId, Waiter>,
     gathers: Few<u32, Gather>,
     aggregates: Few<AggregateKey, Aggregate>,
-    /// The branches that wait in them.
+    /// The messages that wait in them.
     collected: usize,
-    /// Of sequential forks: the part that runs, and those that have not started.
-    #[allow(clippy::vec_box, reason = "branches come and go in boxes")]
-    queues: Vec<(BranchId, VecDeque<Box<Branch>>)>,
+    /// Forks with parts that have not started.
+    queues: Vec<Unstarted>,
     /// Of branches, asks and forks.
     last_id: u32,
     events: Queue<Event>,
@@ -184,8 +182,7 @@ impl Run {
     /// Whether a message may still read the body of the response to `ask`.
     #[must_use]
     pub fn reads(&self, ask: AskId) -> bool {
-        let waiting = self.aggregates.values().flat_map(Aggregate::waiting);
-        self.branches.values().map(AsRef::as_ref).chain(waiting).any(|branch| {
+        self.branches.values().any(|branch| {
             let is_its = branch.source == Source::Response(ask)
                 && branch.message.body.state() == BodyUse::Untouched;
             is_its || branch.answer.as_ref().is_some_and(|(of, _)| *of == ask)

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use expression::{BodyUse, Budget};
 
-use super::branch::{self, Branch, End, Wait};
+use super::branch::{self, Branch, End, Joined, Wait};
 use super::exchange;
 use super::fork::Aggregate;
 use super::{Ask, AskId, Context, Event, Run, Scene, Turn, Waiter};
@@ -21,7 +21,7 @@ impl Run {
                 break event;
             }
             let Some(id) = self.ready.pop_front() else {
-                if !self.queues.is_empty() && self.start_queued() {
+                if !self.queues.is_empty() && self.start_queued(context) {
                     continue;
                 }
                 if let Some(event) = self.idle(environment) {
@@ -41,6 +41,7 @@ impl Run {
     pub(super) fn idle(&mut self, environment: &dyn Environment) -> Option<Event> {
         let is_one_way = |branch: &Branch| matches!(branch.wait, Wait::OneWay { .. });
         if self.branches.values().all(|branch| is_one_way(branch))
+            && self.queues.is_empty()
             && !self.aggregates.values().any(Aggregate::is_open)
         {
             let handled = self.handled.take().filter(|_| !self.has_responded);
@@ -87,16 +88,15 @@ impl Run {
     }
 
     pub(super) fn step(&mut self, mut branch: Box<Branch>, context: Context<'_>) -> Turn {
-        if let Some((at, parts)) = branch.joined.take() {
-            let joined = parts.iter().flatten().map(|part| part.body.size_to_read());
-            let bytes = joined.fold(branch.message.body.size_to_read(), usize::saturating_add);
+        if let Some((at, joined)) = branch.joined.take() {
+            let bytes = branch.message.body.size_to_read().saturating_add(joined.size_to_read());
             let step = at.step(context.program);
             let cost = step.map_or(0, |step| step.mediator.join_ns_per_byte());
             if !context.is_heavy && self.is_heavy(bytes, cost) {
-                branch.joined = Some((at, parts));
+                branch.joined = Some((at, joined));
                 return self.ask_heavy(branch);
             }
-            return self.mediate(branch, at, Some(parts), context);
+            return self.mediate(branch, at, Some(joined), context);
         }
         let Some(at) = branch.place(context.program) else { return self.ended(branch, context) };
         let Some(step) = at.step(context.program) else { return Turn::Go(branch) };
@@ -129,12 +129,12 @@ impl Run {
         limits::takes_long(bytes, ns_per_byte)
     }
 
-    /// Runs the step, or its [`crate::Mediator::join`].
+    /// Runs the step, or what it does with `joined`.
     pub(super) fn mediate(
         &mut self,
         mut branch: Box<Branch>,
         at: branch::At,
-        parts: Option<Vec<Option<Message>>>,
+        joined: Option<Joined>,
         context: Context<'_>,
     ) -> Turn {
         let Some(step) = at.step(context.program) else { return Turn::Go(branch) };
@@ -146,15 +146,16 @@ impl Run {
             parameters: branch::parameters(stack),
         };
         let before = message.body.state();
-        let joined = parts.iter().flatten().flatten().map(Message::charged).sum::<usize>();
-        let used = self.budget.bytes_used().saturating_sub(joined as u64);
+        let charged = joined.as_ref().map_or(0, Joined::charged);
+        let used = self.budget.bytes_used().saturating_sub(charged as u64);
         let kept = (used, message.kept());
-        let can_repeat = !context.is_heavy && parts.is_none() && step.mediator.can_repeat();
+        let can_repeat = !context.is_heavy && joined.is_none() && step.mediator.can_repeat();
         let most = if can_repeat { limits::HEAVY_STEPS } else { u64::MAX };
         let withheld = self.budget.withhold_steps(most);
         let charged = self.budget.charge_steps(limits::MEDIATOR_STEPS).map_err(Failure::from);
-        let mut next = charged.and_then(|()| match parts {
-            Some(parts) => step.mediator.join(&scene, message, parts),
+        let mut next = charged.and_then(|()| match joined {
+            Some(Joined::Parts(parts)) => step.mediator.join(&scene, message, parts),
+            Some(Joined::Pieces(pieces)) => step.mediator.complete(&scene, message, pieces),
             None => step.mediator.mediate(&scene, message),
         });
         let is_long = withheld > 0 && self.budget.steps_left() == 0;
@@ -203,7 +204,7 @@ impl Run {
             Next::Exchange { to, part } => {
                 return self.exchange(branch, (Some(at), to), part, context);
             }
-            Next::Fork(fork) => return self.fork(branch, fork, context),
+            Next::Fork(fork) => return self.fork(branch, fork),
             Next::Scatter(scatter) => return self.scatter(branch, at, scatter, context),
             Next::Collect(collect) => return self.collect(branch, at, collect),
             Next::Respond => return self.respond(branch, context),
@@ -377,11 +378,14 @@ fn release_unkept(
     match next {
         // It keeps its parameters.
         Ok(Next::Call(_)) => return,
-        Ok(next) => next.parts(|part| {
-            let kept = part.kept();
-            used = used.saturating_add(kept.bytes as u64);
-            has_edits |= kept.edits > 0;
-        }),
+        Ok(next) => {
+            used = used.saturating_add(next.bytes() as u64);
+            next.parts(|part| {
+                let kept = part.kept();
+                used = used.saturating_add(kept.bytes as u64);
+                has_edits |= kept.edits > 0;
+            });
+        }
         Err(_) => {}
     }
     if !has_edits {

@@ -75,6 +75,8 @@ pub struct Case {
 /// The message that comes in.
 #[derive(Debug, Default)]
 struct Input {
+    /// Whether it came by https.
+    secure: bool,
     /// Path below the API's, and query.
     path: Option<String>,
     method: Option<String>,
@@ -157,6 +159,7 @@ impl Subject {
             configs: std::collections::BTreeMap::new(),
             documents: std::collections::BTreeMap::new(),
             contains: Vec::new(),
+            problems: Vec::new(),
             application: None,
         })
     }

@@ -148,7 +148,26 @@ impl Reader {
             let of = |name| property.attribute("", name).unwrap_or_default().to_owned();
             properties.push((scope, of("name"), of("value")));
         }
+        for unknown in children(node) {
+            let name = unknown.local_name();
+            if !INPUT.contains(&name) {
+                let nearest = base::names::nearest(name, INPUT);
+                let help = nearest.map(|nearest| format!("did you mean `{nearest}`?"));
+                let help = help.unwrap_or_else(|| format!("write {}", base::names::one_of(INPUT)));
+                self.error(unknown, format!("unknown element `{name}`"), Some(&help));
+            }
+        }
+        let secure = match optional("request-protocol").as_deref() {
+            None | Some("http") => false,
+            Some("https") => true,
+            Some(other) => {
+                let help = "the protocols are `http` and `https`";
+                self.error(node, format!("unknown protocol `{other}`"), Some(help));
+                false
+            }
+        };
         Input {
+            secure,
             path: optional("request-path"),
             method: optional("request-method").map(|method| method.to_ascii_uppercase()),
             payload: optional("payload"),
@@ -194,6 +213,10 @@ impl Reader {
         Some(Assertion { place: place(node), source, actual, expected, message })
     }
 }
+
+/// What `input` has.
+const INPUT: [&str; 5] =
+    ["payload", "properties", "request-method", "request-path", "request-protocol"];
 
 /// An element of a unit test that is none, and the one that it is nearest to.
 fn misspelt<'d>(root: xml::Node<'d>) -> Option<(xml::Node<'d>, &'static str)> {

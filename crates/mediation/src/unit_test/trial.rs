@@ -13,7 +13,8 @@ use crate::bench::{Bench, BenchHead, perform};
 use crate::service::Served;
 use crate::{
     Answer, Asked, Body, Code, Direction, Environment, Exchange, Failure, Flow, Format, LogLevel,
-    Matched, Message, PlainHead, Program, Properties, PropertyScope, PropertyValue, Run, View,
+    Matched, Memory, Message, PlainHead, Program, Properties, PropertyScope, PropertyValue, Run,
+    View,
 };
 
 /// What the cases of a unit test share.
@@ -115,7 +116,7 @@ impl Setting<'_> {
                 let method = self.method(case);
                 let asked = Asked {
                     method: &method,
-                    secure: false,
+                    secure: case.input.secure,
                     head: &*message.head,
                     has_body: !message.body.is_empty(),
                 };
@@ -372,6 +373,10 @@ impl Environment for Host<'_> {
 
     fn variable(&self, scope: PropertyScope, name: &str) -> Option<std::borrow::Cow<'_, str>> {
         self.setting.environment.variable(scope, name)
+    }
+
+    fn memory(&self) -> Option<&Memory> {
+        self.setting.environment.memory()
     }
 
     fn log(&self, level: LogLevel, line: &str) {

@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use base::SystemClock;
 use expression::limits;
-use formats::synapse::{self, Outside, Parameter};
 use mediation::unit_test::{Content, MockService, Setting, Subject, UnitTest};
-use mediation::{Compiler, Environment, LogLevel, Program, PropertyScope};
+use mediation::{Compiler, Environment, LogLevel, Memory, Program, PropertyScope};
 use model::{ArtefactSet, Diagnostic, Place, Resource, Severity};
 
+use super::super::serving::JsonRules;
 use super::super::source::bounded;
 use crate::failure::Failure;
 
@@ -111,7 +111,7 @@ impl Compiled {
 ///
 /// # Errors
 /// The diagnostics, a line each.
-pub(super) fn read(found: &Found) -> Result<(UnitTest, Compiled), String> {
+pub(super) fn read(found: &Found, json: &JsonRules) -> Result<(UnitTest, Compiled), String> {
     let Found { file, argument } = found;
     let bytes =
         read_file(file).map_err(|error| format!("cannot read {}: {error}\n", file.display()))?;
@@ -141,7 +141,8 @@ pub(super) fn read(found: &Found) -> Result<(UnitTest, Compiled), String> {
             mocks.push(MockService::read(&file, root).map_err(|found| listed(&found))?);
         }
     }
-    let (program, mut diagnostics) = Compiler::compile_set(&set);
+    let (mut program, mut diagnostics) = Compiler::compile_set(&set);
+    program.map_json(json);
     // What is wrong with the tested artefact says why the harness cannot run it.
     diagnostics.retain(|found| !subject.is_harness(&found.file));
     for found in diagnostics.iter_mut().filter(|found| found.message.starts_with("there is no ")) {
@@ -153,7 +154,8 @@ pub(super) fn read(found: &Found) -> Result<(UnitTest, Compiled), String> {
     }
     let program = Arc::new(program);
     let (resources, clock) = (set.resources, SystemClock::new());
-    let registry = Registry { resources, program: Arc::clone(&program), clock };
+    let memory = Memory::new(&program);
+    let registry = Registry { resources, program: Arc::clone(&program), clock, memory };
     Ok((test, Compiled { program, subject, mocks, registry }))
 }
 
@@ -189,12 +191,10 @@ impl Loader<'_> {
         let (file, bytes) = self.content(content)?;
         // What is inline is read like a file beside the unit test.
         let file = if matches!(content, Content::Inline(..)) { self.file.to_owned() } else { file };
-        let parameter = |kind, name: &str| match kind {
-            Parameter::System | Parameter::Config | Parameter::File => std::env::var(name).ok(),
-        };
-        let no_file = |_: &str| Err("is not read in a unit test".to_owned());
-        let outside = Outside { parameter: &parameter, file: &no_file, fetch: &no_file };
-        let outcome = synapse::read(&file, &bytes, outside);
+        let folders = self.folders();
+        let root = folders.last().map(PathBuf::as_path).unwrap_or(Path::new("."));
+        let fetch: follow::Fetch = Arc::new(|_| Err("is not fetched in a unit test".to_owned()));
+        let outcome = follow::read_artefact(root, &file, &bytes, &fetch);
         match outcome.set {
             Some(set) if !set.artefacts.is_empty() => Ok(set),
             Some(_) => {
@@ -266,6 +266,8 @@ struct Registry {
     resources: BTreeMap<String, Resource>,
     program: Arc<Program>,
     clock: SystemClock,
+    /// What mediators keep from one case to the next.
+    memory: Memory,
 }
 
 impl Environment for Registry {
@@ -278,16 +280,15 @@ impl Environment for Registry {
     }
 
     fn registry(&self, path: &str, property: Option<&str>) -> Option<Cow<'_, str>> {
-        let resource = self.resources.get(path)?;
-        match property {
-            None => Some(String::from_utf8_lossy(&resource.bytes)),
-            Some("mediaType") => Some(Cow::Borrowed(&resource.media_type)),
-            Some(_) => None,
-        }
+        self.resources.get(path)?.text(property)
     }
 
     fn variable(&self, scope: PropertyScope, name: &str) -> Option<Cow<'_, str>> {
         gateway::variable(scope, name)
+    }
+
+    fn memory(&self) -> Option<&Memory> {
+        Some(&self.memory)
     }
 
     fn log(&self, _: LogLevel, _: &str) {}

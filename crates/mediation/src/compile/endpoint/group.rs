@@ -7,8 +7,12 @@ use crate::compile::{Compiler, Element};
 use crate::limits;
 use crate::program::{Endpoint, EndpointId, EndpointKind, TimeoutAction};
 
+/// Whether Synapse reads the body before it chooses. Here it is held if a second member may need it.
+pub(super) const BUILD: &[&str] = &["buildMessage"];
+
 impl Compiler {
     pub(super) fn load_balance(&mut self, child: &Element<'_>) -> Option<Endpoint> {
+        child.ignore(BUILD);
         let fails_over = child.flag(self, "failover", true)?;
         child.choice(self, "policy", &[("roundRobin", ())])?;
         let algorithm = child.optional("algorithm").unwrap_or("RoundRobin");
@@ -29,6 +33,7 @@ impl Compiler {
     }
 
     pub(super) fn recipient_list(&mut self, child: &Element<'_>) -> Option<Endpoint> {
+        child.ignore(BUILD);
         let Some(dynamic) = child.children().find(|part| part.name() == "endpoints") else {
             let members = self.members(child)?.into_iter().map(|(id, _)| id).collect();
             return Some(group(EndpointKind::RecipientList { members }));

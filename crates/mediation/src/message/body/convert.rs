@@ -139,11 +139,10 @@ impl Body {
         let Some(namespace) = soap::namespace(self.format) else {
             return self.replace(Format::Xml, bytes, budget);
         };
-        let is_read = matches!(self.source, Source::Bytes(_) | Source::Written(_));
         let old = self.xml(budget)?;
         budget.charge_memory(bytes.len())?;
-        let around = old.filter(|_| is_read && xml::is_text(text));
-        let written = match around.and_then(|old| soap::around_payload(old, namespace)) {
+        let around = self.around_payload(budget)?.filter(|_| xml::is_text(text));
+        let written = match around {
             Some((before, after)) => {
                 budget.charge_memory(before.len())?;
                 [before, soap::without_declaration(text), &after].concat().into_bytes()
@@ -153,6 +152,21 @@ impl Body {
             })?,
         };
         self.replace(self.format, written, budget)
+    }
+
+    /// The source of the envelope before its payload, and what comes after a new one. `None` if there is no envelope as
+    /// it arrived, or as [`soap::around_payload`].
+    ///
+    /// # Errors
+    /// As [`Body::xml`].
+    pub(crate) fn around_payload(
+        &self,
+        budget: &Budget,
+    ) -> Result<Option<(&str, String)>, Failure> {
+        let namespace = soap::namespace(self.format);
+        let is_read = matches!(self.source, Source::Bytes(_) | Source::Written(_));
+        let Some(namespace) = namespace.filter(|_| is_read) else { return Ok(None) };
+        Ok(self.xml(budget)?.and_then(|old| soap::around_payload(old, namespace)))
     }
 
     /// Replaces it by a JSON document.
