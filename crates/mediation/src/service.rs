@@ -1,9 +1,8 @@
 //! Where messages come in: proxy services, and the resources of REST APIs.
 
 use std::borrow::Cow;
-use std::sync::Arc;
-
 use std::path::Path;
+use std::sync::Arc;
 
 use expression::Budget;
 use model::{Diagnostic, Place, Severity};

@@ -151,10 +151,14 @@ impl Store {
             let mut transaction = self.pool.begin().await?;
             for table in ["codes", "devices", "tokens"] {
                 let delete = format!("DELETE FROM {table} WHERE client = ?");
-                let delete = self.sql(&delete);
-                let run = |on| sqlx::query(delete).bind(id).execute(on);
                 // As in [`Self::revoke`]: the next statement sees what a concurrent exchange added.
-                while run(&mut *transaction).await?.rows_affected() > 0 {}
+                loop {
+                    let query = sqlx::query(self.sql(&delete)).bind(id);
+                    let done = query.execute(&mut *transaction).await?;
+                    if done.rows_affected() == 0 {
+                        break;
+                    }
+                }
             }
             let client = self.sql("DELETE FROM clients WHERE id = ?");
             let done = sqlx::query(client).bind(id).execute(&mut *transaction).await?;
