@@ -224,6 +224,7 @@ fn a_local_entry_may_be_a_sequence_of_another_file() {
         configs: std::collections::BTreeMap::default(),
         documents: [("file:s.xml".to_owned(), sequence.into_bytes().into())].into(),
         contains: Vec::new(),
+        problems: Vec::new(),
         application: None,
     };
     let set = model::ArtefactSet { artefacts: vec![artefact], ..model::ArtefactSet::default() };

@@ -26,7 +26,7 @@ impl Format {
         let end = content_type.bytes().position(|byte| byte == b';');
         let media = content_type.get(..end.unwrap_or(content_type.len())).unwrap_or_default();
         let media = media.trim_ascii();
-        let is = |name: &str| media.eq_ignore_ascii_case(name);
+        let is = |name: &str| is_name(media, name);
         if is("application/json") || ends_with(media, "+json") {
             Self::Json
         } else if is("text/xml") {
@@ -104,9 +104,21 @@ impl Format {
 pub(crate) fn parameter<'c>(content_type: &'c str, name: &str) -> Option<&'c str> {
     parts(content_type).skip(1).find_map(|parameter| {
         let (known, value) = split_once(parameter, b'=')?;
-        let is_it = known.trim_ascii().eq_ignore_ascii_case(name);
-        is_it.then(|| value.trim_ascii().trim_matches('"'))
+        is_name(known.trim_ascii(), name).then(|| unquoted(value.trim_ascii()))
     })
+}
+
+/// Whether a name is this one in any case; most are written as they are looked for.
+pub(super) fn is_name(name: &str, known: &str) -> bool {
+    name.len() == known.len() && (name == known || name.eq_ignore_ascii_case(known))
+}
+
+fn unquoted(value: &str) -> &str {
+    let is_quote = |byte: Option<&u8>| byte == Some(&b'"');
+    if is_quote(value.as_bytes().first()) || is_quote(value.as_bytes().last()) {
+        return value.trim_matches('"');
+    }
+    value
 }
 
 /// A content type and its parameters, split at semicolons outside of quotes. Source: RFC 9110, 5.6.4 and 5.6.6.

@@ -7,6 +7,8 @@ use std::fmt;
 use expression::ParameterKind;
 use xpath::synapse::PropertyScope;
 
+use super::format::is_name;
+
 /// The head of a message under mediation: the host's own, so that a head that nobody reads is not copied.
 pub trait Head: Any + fmt::Debug + Send {
     /// The first field of this name, in any case.
@@ -65,7 +67,7 @@ impl PlainHead {
 impl Head for PlainHead {
     fn field(&self, name: &str) -> Option<Cow<'_, str>> {
         let mut fields = self.fields.iter();
-        fields.find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.into())
+        fields.find(|(known, _)| is_name(known, name)).map(|(_, value)| value.into())
     }
 
     fn set_field(&mut self, name: &str, value: &str) {
@@ -78,7 +80,7 @@ impl Head for PlainHead {
     }
 
     fn remove_field(&mut self, name: &str) {
-        self.fields.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
+        self.fields.retain(|(known, _)| !is_name(known, name));
     }
 
     fn fields(&self, each: &mut dyn FnMut(&str, &str)) {
