@@ -29,6 +29,31 @@ reports everything that is wrong with it, with line, column and what to write in
 - **References**: a `$ref` to another file is resolved if the file is in the folder of the description or below it.
   URLs are never fetched.
 
+## Projects of API Manager
+
+A folder that `apictl export api` has written is read as it is, from API Manager 4 on: unpack it into a folder of
+`apis`. `api.yaml` and `Definitions/swagger.yaml` are one API; the other files of the project are not read, except for
+those of `Client-certificates`.
+
+| `data` in `api.yaml` | meaning |
+|---|---|
+| `name`, `version`, `context` | those of the API; its base path is the context and the version, or the context with the version in place of `{version}` |
+| `isDefaultVersion` | `x-penstock-default-version` |
+| `lifeCycleStatus` | `x-penstock-lifecycle` |
+| `transport`, `authorizationHeader`, `apiKeyHeader` | `x-wso2-transports`, `x-wso2-auth-header`, `x-wso2-api-key-header` |
+| `securityScheme` | `oauth2`, `basic_auth` and `api_key`: kinds of credential, of which one suffices, as `security-types`. `mutualssl`: client certificates, those of `Client-certificates`; `mutualssl_mandatory` and `oauth_basic_auth_api_key_mandatory`: each client needs one, or a credential. With neither, one of the two suffices |
+| `endpointConfig` | the endpoint sets, of type `http`, `load_balance` or `failover`, with `endpoint_security` ([credentials](credentials.md)) and `actionDuration` |
+| `corsConfiguration`, `maxTps`, `apiThrottlingPolicy` | `x-wso2-cors`, `x-penstock-max-tps`, `x-throttling-tier` |
+| `responseCachingEnabled`, `cacheTimeout` | `x-wso2-response-cache` |
+| `policies` | only `DefaultSubscriptionless`: no subscription is needed |
+
+They take precedence over extensions in the description; what `api.yaml` does not have, such as
+`x-penstock-strict-paths`, can be written there. Paths, scopes, plans of operations and `x-auth-type` are those of the
+description, as at an import into API Manager. What a gateway does not need, such as `visibility` and
+`businessInformation`, is accepted. Everything else that would change what happens to requests is an error with its
+line: another `type` than `HTTP`, policies, mediation, threat protection, schema validation, mocks, `audiences` and
+`keyManagers` other than `all`.
+
 ## Extensions
 
 | status | meaning |

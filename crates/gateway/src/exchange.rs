@@ -11,7 +11,7 @@ use crate::cross_origin;
 use crate::fault;
 use crate::message::{HeadEdits, Request};
 use crate::response::Response;
-use crate::sign_in::Renewing;
+use crate::sessions::Renewing;
 use crate::worker::{Counted, Worker};
 
 /// One exchange, until its last byte. Meanwhile it counts as in progress.

@@ -165,6 +165,13 @@ pub(crate) fn key(login: &str, session: &Session) -> [u8; 32] {
     jose::sha256(format!("{login}\n{expires_s}\n{access_token}\n{refresh_token}").as_bytes())
 }
 
+/// A session whose tokens are renewed, by this request or another one.
+pub(crate) struct Renewing {
+    pub(crate) login: Arc<Login>,
+    pub(crate) key: [u8; 32],
+    pub(crate) outcome: watch::Receiver<Option<Renewal>>,
+}
+
 pub(crate) enum Joined {
     /// Another request renews it, or has.
     Other(watch::Receiver<Option<Renewal>>),

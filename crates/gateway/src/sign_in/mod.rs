@@ -12,11 +12,10 @@ use std::sync::Arc;
 
 use base::limits::{LOGIN_MS_MAX, SESSION_MARGIN_S, SIGN_INS_MAX};
 use base::{Method, SystemEntropy};
-use model::{Accepts, Api, AuthFailure, Denial, Fault, Login, Security};
+use model::{Accepts, Api, AuthFailure, Denial, Fault, Security};
 use percent_encoding::percent_encode;
 use stages::authenticate::places;
 use stages::sign_in::{self, Cookies, Session, is_navigation, is_same_origin};
-use tokio::sync::watch;
 use wire::http1::{Known, Upgrade};
 
 use crate::client::Client;
@@ -25,7 +24,7 @@ use crate::exchange::Exchange;
 use crate::forward::fetch::FORM;
 use crate::message::Request;
 use crate::request_body::{Unwanted, while_wanted};
-use crate::sessions::{self, Joined, Provider, Renewal};
+use crate::sessions::{self, Joined, Provider, Renewal, Renewing};
 use crate::tasks;
 use crate::worker::Worker;
 
@@ -185,13 +184,6 @@ fn open(request: &Request, provider: &Provider, worker: &Worker) -> Option<Sessi
     let name = &provider.login.name;
     let sealed = Cookies::of(name, is_secure(request)?).session(|name| cookie(request, name))?;
     Session::open(&provider.keys, name, &sealed, worker.resources.exact())
-}
-
-/// A session whose tokens are renewed, by this request or another one.
-pub(crate) struct Renewing {
-    login: Arc<Login>,
-    key: [u8; 32],
-    outcome: watch::Receiver<Option<Renewal>>,
 }
 
 impl Renewing {
