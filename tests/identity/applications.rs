@@ -334,7 +334,7 @@ fn a_gateway_that_was_cut_off_for_20000_changes_gets_each_application_once() {
     assert_eq!(fetch(&process, &of_kept).status, 200);
     let before = kept(&files);
     process.signal(Signal::SIGSTOP);
-    let mut changes = "BEGIN IMMEDIATE;\n".to_owned();
+    let mut changes = "BEGIN;\n".to_owned();
     for round in 0..ROUNDS {
         for number in 0..APPLICATIONS {
             // The last one of all belongs to a client that has a token.
@@ -343,14 +343,22 @@ fn a_gateway_that_was_cut_off_for_20000_changes_gets_each_application_once() {
             } else {
                 format!("c{number}-{round}")
             };
-            changes += &format!(
-                "UPDATE revisions SET last = last + 1;\n\
-                 INSERT INTO applications (name, document, revision, removed_s) VALUES ('a{number}', \
-                 '{{\"keys\":[{{\"client_id\":\"{client}\",\"type\":\"production\"}}],\"subscriptions\":\
-                 [{{\"api\":\"A\",\"version\":\"1\",\"state\":\"active\"}}]}}', \
-                 (SELECT last FROM revisions), 0) ON CONFLICT (name) DO UPDATE SET \
-                 document = excluded.document, revision = excluded.revision;\n"
+            let document = format!(
+                "'{{\"keys\":[{{\"client_id\":\"{client}\",\"type\":\"production\"}}],\"subscriptions\":\
+                 [{{\"api\":\"A\",\"version\":\"1\",\"state\":\"active\"}}]}}'"
             );
+            const LAST: &str = "(SELECT last FROM revisions)";
+            changes += "UPDATE revisions SET last = last + 1;\n";
+            changes += &match round {
+                0 => format!(
+                    "INSERT INTO applications (name, document, revision, removed_s) \
+                     VALUES ('a{number}', {document}, {LAST}, 0);\n"
+                ),
+                _ => format!(
+                    "UPDATE applications SET document = {document}, revision = {LAST} \
+                     WHERE name = 'a{number}';\n"
+                ),
+            };
         }
     }
     manager.sql(&(changes + "COMMIT;\n"));

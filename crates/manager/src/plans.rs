@@ -26,7 +26,7 @@ pub(crate) async fn put(
     let mut document: Map<String, Value> = serde_json::from_slice(body)
         .map_err(|error| Refusal::InvalidDocument(error.to_string()))?;
     let other = document.insert("name".to_owned(), json!(name));
-    if other.is_some_and(|other| !other.as_str().is_some_and(|other| other == name)) {
+    if other.is_some_and(|other| other.as_str().is_none_or(|other| other != name)) {
         return Err(Refusal::InvalidDocument("`name` is another one than in the path".to_owned()));
     }
     let document = Value::Object(document);

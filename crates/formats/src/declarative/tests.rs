@@ -290,8 +290,7 @@ fn snapshots_are_where_the_gateway_keeps_its_state() {
     }
     check(
         "[gateway]\nhttp = \"127.0.0.1:1\"\n[snapshot]\nenabled = true\n",
-        "3:1: error: there is no `directory` in [snapshot] > add `directory = \"snapshots/\"`, or `data` \
-         in [gateway]",
+        "3:1: there is no `directory` in [snapshot]",
     );
 }
 
