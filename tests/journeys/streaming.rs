@@ -20,7 +20,7 @@ fn two_gibibytes_up_and_down_do_not_grow_the_memory() {
             upstream.url()
         ),
     );
-    check(&Process::gateway(&files), "http", "/a/x", &upstream);
+    check(&Process::gateway(&files), "http", ("/a/x", BYTES), &upstream);
 }
 
 /// One that forwards, and one whose steps are run.
@@ -37,12 +37,12 @@ fn nor_do_they_through_proxy_services() {
             upstream.url()
         );
         files.write("synapse/P.xml", &proxy);
-        check(&Process::gateway(&files), "integration_http", "/services/P", &upstream);
+        check(&Process::gateway(&files), "integration_http", ("/services/P", BYTES / 2), &upstream);
     }
 }
 
-/// Sends and gets `BYTES` through `process`.
-fn check(process: &Process, listener: &str, target: &str, upstream: &Upstream) {
+/// Sends and gets `bytes` through `process`.
+fn check(process: &Process, listener: &str, (target, bytes): (&str, u64), upstream: &Upstream) {
     let mut client = Client::connect(process.address(listener));
     // A small exchange first, so that everything allocated by a first request exists.
     client.send(format!("POST {target} HTTP/1.1\r\nHost: me\r\nContent-Length: 2\r\n\r\nhi"));
@@ -55,22 +55,22 @@ fn check(process: &Process, listener: &str, target: &str, upstream: &Upstream) {
     thread::scope(|scope| {
         scope.spawn(|| {
             client.send(format!(
-                "POST {target} HTTP/1.1\r\nHost: me\r\nContent-Length: {BYTES}\r\n\r\n"
+                "POST {target} HTTP/1.1\r\nHost: me\r\nContent-Length: {bytes}\r\n\r\n"
             ));
-            for _ in 0..BYTES / piece.len() as u64 {
+            for _ in 0..bytes / piece.len() as u64 {
                 client.send(&piece);
             }
             assert_eq!(client.read().text(), "up");
             client.send(format!("GET {target} HTTP/1.1\r\nHost: me\r\n\r\n"));
             assert_eq!(client.read_head().status, 200);
-            client.skip(BYTES);
+            client.skip(bytes);
         });
         connection.request_head();
-        connection.skip(BYTES);
+        connection.skip(bytes);
         connection.ok("up");
         connection.request();
-        connection.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {BYTES}\r\n\r\n"));
-        for _ in 0..BYTES / piece.len() as u64 {
+        connection.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {bytes}\r\n\r\n"));
+        for _ in 0..bytes / piece.len() as u64 {
             connection.send(&piece);
         }
     });

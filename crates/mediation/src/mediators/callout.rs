@@ -6,7 +6,7 @@ use super::send::{endpoint, serialised, stored};
 use super::split::fail;
 use crate::compile::{Compiler, Element, Entry};
 use crate::mediator::To;
-use crate::message::{CONTENT_TYPE, Format, MESSAGE_TYPE, NO_ENTITY_BODY};
+use crate::message::{CONTENT_TYPE, Format, MESSAGE_TYPE, NO_ENTITY_BODY, soap};
 use crate::program::{Endpoint, EndpointKind};
 use crate::run::Scene;
 use crate::{Code, Failure, Mediator, Message, Next, PropertyScope, PropertyValue};
@@ -65,10 +65,8 @@ impl Mediator for Callout {
         };
         if let Some(payload) = payload {
             scene.budget.charge_memory(payload.len())?;
-            let format = match part.body.format() {
-                format @ (Format::Soap11 | Format::Soap12) => format,
-                _ => Format::Xml,
-            };
+            let own = part.body.format();
+            let format = if soap::namespace(own).is_some() { own } else { Format::Xml };
             part.body.replace(Format::Xml, payload, scene.budget)?;
             part.body.convert(format, scene.budget)?;
             part.set_field(CONTENT_TYPE, format.content_type())?;
