@@ -43,7 +43,7 @@ const CASES: &[Case] = &[
     Case { name: "record_latency",       instructions_max: 95, run: records::record_latency },
     // SOAP orders of 1 KB through the examples' proxy services, without the network.
     Case { name: "parse_soap_1_kb",      instructions_max: 20_400, run: mediation::parse_soap },
-    Case { name: "direct_proxy",         instructions_max: 11_700, run: mediation::direct_proxy },
+    Case { name: "direct_proxy",         instructions_max: 10_000, run: mediation::direct_proxy },
     Case { name: "route_by_body",        instructions_max: 39_100, run: mediation::route_by_body },
     Case { name: "two_transforms",       instructions_max: 150_500, run: mediation::two_transforms },
     // The budget of all decisions before a request is forwarded.

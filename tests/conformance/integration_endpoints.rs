@@ -32,6 +32,67 @@ fn closing() -> Upstream {
 }
 
 #[test]
+fn an_http_endpoint_gets_a_token_by_each_grant_and_all_messages_share_it() {
+    let common = "<clientId>me</clientId><clientSecret>s&amp;t</clientSecret>";
+    let parameter =
+        "<requestParameters><parameter name=\"audience\">a b</parameter></requestParameters>";
+    for (grant, inside, expect) in [
+        ("clientCredentials", parameter.to_owned(), "grant_type=client_credentials&audience=a%20b"),
+        (
+            "passwordCredentials",
+            "<username>u</username><password>p+</password>".to_owned(),
+            "grant_type=password&username=u&password=p%2B",
+        ),
+        (
+            "authorizationCode",
+            "<refreshToken>r</refreshToken><authMode>Payload</authMode>".to_owned(),
+            "grant_type=refresh_token&refresh_token=r&client_id=me&client_secret=s%26t",
+        ),
+    ] {
+        let upstream = Upstream::fixed("in");
+        let server = Upstream::responding(|_| {
+            CannedResponse::ok(r#"{"access_token":"t0","expires_in":3600}"#)
+        });
+        let url = format!("<tokenUrl>{}/token</tokenUrl>", server.url());
+        let gateway = proxy(&format!(
+            "<endpoint><http method=\"post\" uri-template=\"http://{}/x\"><authentication><oauth><{grant}>\
+             {common}{url}{inside}</{grant}></oauth></authentication></http></endpoint>",
+            upstream.address()
+        ));
+        for _ in 0..3 {
+            let response =
+                post(&gateway, "Content-Type: text/plain\r\nAuthorization: Bearer own\r\n", "x");
+            assert_eq!((response.status, response.text().as_str()), (200, "in"), "{grant}");
+        }
+        for request in upstream.requests() {
+            assert_eq!(request.header("Authorization"), Some("Bearer t0"), "{grant}");
+            assert_eq!(request.head.matches("uthorization").count(), 1, "{}", request.head);
+        }
+        let asked = server.requests();
+        assert_eq!(asked.len(), 1, "{grant}: a token is asked for once");
+        assert_eq!(asked[0].text(), expect);
+        let in_header = (!expect.contains("client_id")).then_some("Basic bWU6cyUyNnQ=");
+        assert_eq!(asked[0].header("Authorization"), in_header);
+    }
+}
+
+#[test]
+fn without_a_token_an_endpoint_is_not_asked() {
+    let (upstream, server) = (Upstream::fixed("in"), Upstream::fixed("no JSON"));
+    let gateway = proxy(&format!(
+        "<inSequence><call><endpoint><http method=\"post\" uri-template=\"http://{}/x\"><authentication><oauth>\
+         <clientCredentials><clientId>me</clientId><clientSecret>s</clientSecret><tokenUrl>{}/token</tokenUrl>\
+         </clientCredentials></oauth></authentication></http></endpoint></call><respond/></inSequence>\
+         <faultSequence><payloadFactory media-type=\"text\"><format>$1</format><args><arg expression=\"$ctx:ERROR_CODE\"/>\
+         </args></payloadFactory><respond/></faultSequence>",
+        upstream.address(),
+        server.url()
+    ));
+    assert_eq!(plain(&gateway).text(), "303003");
+    assert!(upstream.requests().is_empty());
+}
+
+#[test]
 fn a_value_of_the_client_does_not_lead_to_another_path() {
     let upstream = Upstream::echo();
     let uri = format!("http://{}/items/{{uri.var.id}}/{{query.param.n}}/all", upstream.address());
@@ -431,6 +492,7 @@ fn archive(name: &str, text: &str, other: &str) -> ArtefactSet {
         file: format!("{name}.car!/text").into(),
         media_type: "text/plain".to_owned(),
         bytes: text.as_bytes().into(),
+        ..Resource::default()
     };
     ArtefactSet {
         artefacts: artefacts.to_vec(),

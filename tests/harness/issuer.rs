@@ -124,6 +124,7 @@ impl Issuer {
             client_id: "gateway".to_owned(),
             client_secret: b"se+cret".to_vec(),
             scopes: vec!["read".to_owned(), "write".to_owned()],
+            ..BackendClient::default()
         });
         self
     }

@@ -161,11 +161,14 @@ pub fn read_artefact(root: &Path, file: &Path, text: &[u8], fetch: &Fetch) -> sy
     artefact((root, file, text), &**fetch, &|_, read| read())
 }
 
+/// The content of a file; the error is for a diagnostic.
+type Bytes = Result<Vec<u8>, String>;
+
 /// `read` may know better how to read a file than the function that it gets.
 fn artefact(
     (root, file, text): (&Path, &Path, &[u8]),
-    fetch: &dyn Fn(&str) -> Result<Vec<u8>, String>,
-    read: &dyn Fn(PathBuf, &dyn Fn() -> Result<Vec<u8>, String>) -> Result<Vec<u8>, String>,
+    fetch: &dyn Fn(&str) -> Bytes,
+    read: &dyn Fn(PathBuf, &dyn Fn() -> Bytes) -> Bytes,
 ) -> synapse::Outcome {
     let folder = file.parent().unwrap_or(Path::new("."));
     let parameter = |kind, name: &str| match kind {

@@ -12,7 +12,7 @@ use base::limits::{
     BACKEND_TOKEN_S_MAX, INTROSPECTION_BYTES_MAX, TOKEN_BYTES_MAX,
 };
 use jose::DigestLogin;
-use model::{AwsCredential, BackendClient, Fault};
+use model::{AwsCredential, BackendClient, BackendGrant, Fault};
 use percent_encoding::percent_encode;
 use wire::http1::BodyFraming;
 
@@ -275,17 +275,11 @@ async fn ask(
     revision: &Compiled,
     client: &BackendClient,
 ) -> Result<(Rc<str>, u64), String> {
-    let BackendClient { token_url, client_id, client_secret, scopes } = client;
-    let scopes = scopes.join(" ");
-    let mut text = "grant_type=client_credentials".to_owned();
-    if !scopes.is_empty() {
-        text += "&scope=";
-        text.extend(percent_encode(scopes.as_bytes(), FORM));
-    }
+    let BackendClient { token_url, client_id, client_secret, in_form, .. } = client;
     let form = Form {
         url: token_url,
-        client: (client_id, client_secret),
-        text: &text,
+        client: (!in_form).then_some((client_id, client_secret)),
+        text: &form_of(client),
         bytes_max: INTROSPECTION_BYTES_MAX,
         total_ms: BACKEND_TOKEN_MS_MAX,
     };
@@ -303,4 +297,39 @@ async fn ask(
     // So that not every request asks for another one.
     let valid_s = valid_s.max(BACKEND_TOKEN_PAUSE_S);
     Ok((format!("Bearer {token}").into(), valid_s))
+}
+
+/// What the server is sent. Source: RFC 6749 sections 2.3.1, 4.3.2, 4.4.2 and 6.
+fn form_of(client: &BackendClient) -> String {
+    let scopes = client.scopes.join(" ");
+    let mut parts: Vec<(&str, &[u8])> = match &client.grant {
+        BackendGrant::ClientCredentials => vec![("grant_type", b"client_credentials")],
+        BackendGrant::Password { username, password } => vec![
+            ("grant_type", b"password"),
+            ("username", username.as_bytes()),
+            ("password", password.as_bytes()),
+        ],
+        BackendGrant::RefreshToken(token) => {
+            vec![("grant_type", b"refresh_token"), ("refresh_token", token.as_bytes())]
+        }
+    };
+    if client.in_form {
+        parts.push(("client_id", client.client_id.as_bytes()));
+        parts.push(("client_secret", &client.client_secret));
+    }
+    if !scopes.is_empty() {
+        parts.push(("scope", scopes.as_bytes()));
+    }
+    let others = client.parameters.iter();
+    parts.extend(others.map(|(name, value)| (name.as_str(), value.as_bytes())));
+    let mut text = String::new();
+    for (name, value) in parts {
+        if !text.is_empty() {
+            text.push('&');
+        }
+        text.extend(percent_encode(name.as_bytes(), FORM));
+        text.push('=');
+        text.extend(percent_encode(value, FORM));
+    }
+    text
 }

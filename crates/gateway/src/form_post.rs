@@ -9,8 +9,8 @@ use crate::worker::Worker;
 
 pub(crate) struct Form<'a> {
     pub(crate) url: &'a str,
-    /// Id and secret, for HTTP Basic.
-    pub(crate) client: (&'a str, &'a [u8]),
+    /// Id and secret, for HTTP Basic, unless they are in the form.
+    pub(crate) client: Option<(&'a str, &'a [u8])>,
     /// The encoded form.
     pub(crate) text: &'a str,
     /// Largest response, in bytes.
@@ -94,12 +94,11 @@ async fn post(
     let resources = &worker.resources;
     let found = worker.origins.find(form.url, None, true, &worker.pools);
     let address = found.map_err(FetchError::Url)?;
-    let (client_id, client_secret) = form.client;
-    let fields = vec![
-        ("Authorization", fetch::basic(client_id, client_secret)),
+    let mut fields = vec![
         ("Content-Type", "application/x-www-form-urlencoded".to_owned()),
         ("Accept", "application/json".to_owned()),
     ];
+    fields.extend(form.client.map(|(id, secret)| ("Authorization", fetch::basic(id, secret))));
     let content = Content { fields, body: Some(form.text.as_bytes().to_vec()) };
     let (retries, now_us) = (&worker.tally.retries, resources.now_us());
     let forwarding = revision.live.forwarding(retries, &address.balancer, now_us);

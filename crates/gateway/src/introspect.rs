@@ -210,7 +210,7 @@ async fn exchanged(
     }
     let form = Form {
         url: &of.token_url,
-        client: (&of.client_id, &of.client_secret),
+        client: Some((&of.client_id, &of.client_secret)),
         text: &text,
         bytes_max: INTROSPECTION_BYTES_MAX,
         total_ms: INTROSPECTION_MS_MAX,
@@ -311,7 +311,7 @@ async fn ask_issuer(
     let text = format!("token={}&token_type_hint=access_token", percent_encode(token, FORM));
     let form = Form {
         url: &introspection.url,
-        client: (&introspection.client_id, &introspection.client_secret),
+        client: Some((&introspection.client_id, &introspection.client_secret)),
         text: &text,
         bytes_max: INTROSPECTION_BYTES_MAX,
         total_ms,

@@ -36,6 +36,8 @@ impl Code {
     pub const WSDL_SUSPENDED: Self = Self(303_002);
     /// A `call` with `blocking` failed, whatever the reason.
     pub const BLOCKING_CALL: Self = Self(401_001);
+    /// A `callout` failed.
+    pub const CALLOUT: Self = Self(401_000);
     /// The message cannot be sent, since it has no valid address.
     pub const NOT_SENT: Self = Self(401_003);
     /// The endpoint returned a SOAP fault, which `FORCE_ERROR_ON_SOAP_FAULT` makes a failure.

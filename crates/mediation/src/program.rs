@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use expression::mapping::Rules;
 use expression::{BodyUse, Expression};
+use model::BackendClient;
 
 use crate::compile::Entry;
 use crate::service::{Api, Inbound, Proxy};
@@ -276,13 +277,16 @@ impl Retry {
     }
 }
 
-/// `basicAuth`. Source: RFC 7617.
+/// `authentication` of an endpoint.
 #[derive(Clone)]
-pub struct Credentials {
-    pub(crate) user: Expression,
-    pub(crate) password: Expression,
+pub enum Credentials {
+    /// Source: RFC 7617.
+    Basic { user: Expression, password: Expression },
+    /// A token that the host gets from this server.
+    Token(Box<BackendClient>),
 }
 
+/// Secrets are never printed.
 impl fmt::Debug for Credentials {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         to.write_str("Credentials")

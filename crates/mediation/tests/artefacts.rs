@@ -499,7 +499,22 @@ fn what_an_endpoint_cannot_do_is_said_by_name() {
         ("<dynamicLoadbalance/>", "members of a cluster are not discovered"),
         (
             "<http uri-template=\"http://h\"><authentication><oauth/></authentication></http>",
-            "of `authentication`, only `basicAuth` is served",
+            "`oauth` has no grant",
+        ),
+        (
+            "<http uri-template=\"http://h\"><authentication><oauth><clientCredentials><clientId>a</clientId>\
+             <tokenUrl>http://t/</tokenUrl></clientCredentials></oauth></authentication></http>",
+            "`clientCredentials` needs a `clientSecret`",
+        ),
+        (
+            "<http uri-template=\"http://h\"><authentication><oauth><clientCredentials>\
+             <clientId>{$ctx:id}</clientId></clientCredentials></oauth></authentication></http>",
+            "tokens are not for one message",
+        ),
+        (
+            "<http uri-template=\"http://h\"><authentication><oauth><clientCredentials>\
+             <proxyConfigs/></clientCredentials></oauth></authentication></http>",
+            "`proxyConfigs` of `oauth` is not served",
         ),
         (
             "<http uri-template=\"http://h\"><authentication><basicAuth><username>u</username></basicAuth></authentication></http>",
@@ -703,8 +718,10 @@ fn sequences_and_endpoints_of_the_registry_are_artefacts_where_they_are_named() 
         ];
         let resource = |(path, text): (&str, String)| {
             let file = format!("{}.xml", path.replace([':', '/'], "_")).into();
-            let media_type = String::new();
-            (path.to_owned(), model::Resource { file, media_type, bytes: bytes(text) })
+            (
+                path.to_owned(),
+                model::Resource { file, bytes: bytes(text), ..model::Resource::default() },
+            )
         };
         let resources = resources.map(resource).into_iter().collect();
         let artefacts = vec![artefact.clone()];
@@ -720,4 +737,30 @@ fn sequences_and_endpoints_of_the_registry_are_artefacts_where_they_are_named() 
         found.contains("gov__inner.xml.xml:1:") && found.contains("uses the sequence"),
         "{found}"
     );
+}
+
+/// As `CHARACTER_SET_ENCODING`, which it sets.
+#[test]
+fn an_endpoint_says_in_which_charset_it_wants_bodies() {
+    let sent = |encoding: &str| {
+        let proxy = format!(
+            "<proxy name=\"P\"><target><inSequence><payloadFactory media-type=\"text\"><format>é</format></payloadFactory>\
+             </inSequence><endpoint><address uri=\"http://a/\" encoding=\"{encoding}\"/></endpoint></target></proxy>"
+        );
+        let program = program(&proxy);
+        let flow = flow(&program);
+        let mut run = Run::new(program, flow, request("1"), Budget::default());
+        let Event::Ask(_, Ask::Exchange(exchange)) = run.next_heavy(&World::default()) else {
+            panic!()
+        };
+        let bytes = exchange.message.body.bytes(&Budget::default()).unwrap().unwrap();
+        let content_type = exchange.message.head.field("Content-Type").unwrap().into_owned();
+        (bytes, content_type)
+    };
+    let (bytes, content_type) = sent("ISO-8859-1");
+    assert_eq!(&*bytes, b"\xe9");
+    assert!(content_type.ends_with("charset=ISO-8859-1"), "{content_type}");
+    assert_eq!(&*sent("UTF-8").0, "é".as_bytes());
+    let wrong = "<endpoint name=\"e\"><address uri=\"http://a/\" encoding=\"none\"/></endpoint>";
+    assert!(diagnostics(wrong).concat().contains("`encoding` is `none`, no charset"));
 }

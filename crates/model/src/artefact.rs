@@ -127,12 +127,13 @@ impl ArtefactKind {
 }
 
 /// A registry resource.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resource {
     /// As diagnostics name it.
     pub file: PathBuf,
     /// Empty if nothing says.
     pub media_type: String,
+    pub properties: BTreeMap<String, String>,
     pub bytes: Arc<[u8]>,
 }
 
@@ -142,8 +143,11 @@ impl Resource {
     pub fn text(&self, property: Option<&str>) -> Option<Cow<'_, str>> {
         match property {
             None => Some(String::from_utf8_lossy(&self.bytes)),
-            Some("mediaType") => Some(Cow::Borrowed(&self.media_type)),
-            Some(_) => None,
+            Some(name) => {
+                let own = self.properties.get(name);
+                let media_type = (name == "mediaType").then_some(&self.media_type);
+                own.or(media_type).map(|value| Cow::Borrowed(value.as_str()))
+            }
         }
     }
 }

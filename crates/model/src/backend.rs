@@ -82,14 +82,31 @@ impl BackendCredential {
     }
 }
 
-/// The gateway as a client of an OAuth2 server. Source: RFC 6749 section 4.4.
-#[derive(Clone, PartialEq, Eq)]
+/// The gateway as a client of an OAuth2 server. Source: RFC 6749 section 4.
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct BackendClient {
     /// The token endpoint.
     pub token_url: String,
     pub client_id: String,
     pub client_secret: Vec<u8>,
     pub scopes: Vec<String>,
+    pub grant: BackendGrant,
+    /// Whether id and secret are in the form, instead of HTTP Basic.
+    pub in_form: bool,
+    /// Other parameters of the form.
+    pub parameters: Vec<(String, String)>,
+}
+
+/// What the gateway gets a token for.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub enum BackendGrant {
+    #[default]
+    ClientCredentials,
+    Password {
+        username: String,
+        password: String,
+    },
+    RefreshToken(String),
 }
 
 /// Secrets are never printed.

@@ -33,7 +33,7 @@ pub use artefact::{
     Artefact, ArtefactKind, ArtefactSet, CompositeApplication, Resource, api_key, resource_path,
 };
 pub use auth_failure::AuthFailure;
-pub use backend::{AwsCredential, BackendAuth, BackendClient, BackendCredential};
+pub use backend::{AwsCredential, BackendAuth, BackendClient, BackendCredential, BackendGrant};
 pub use caller::{Caller, CredentialKind, KeptClaims, KeyType, TokenType};
 pub use denial::{Denial, DenialRow, TABLE};
 pub use diagnostic::{Diagnostic, Place, Severity};

@@ -144,6 +144,7 @@ fn client(secrets: &mut Secrets<'_>, report: &mut Report) -> Option<BackendCrede
         client_id: client_id.to_owned(),
         client_secret: secret?,
         scopes: scopes.into_iter().map(|(scope, _)| scope.to_owned()).collect(),
+        ..BackendClient::default()
     };
     is_safe.then(|| BackendCredential::ClientCredentials(Box::new(client)))
 }

@@ -116,7 +116,7 @@ fn passwords(
     let (token_url, client_id, client_secret) =
         asked(&inner, ("passwords", SECRET, "passwords sent"), outside, report)?;
     let scopes = scopes.into_iter().map(|(scope, _)| scope.to_owned()).collect();
-    Some(BackendClient { token_url, client_id, client_secret, scopes })
+    Some(BackendClient { token_url, client_id, client_secret, scopes, ..BackendClient::default() })
 }
 
 /// `revocations = { url, client_id, client_secret }`.

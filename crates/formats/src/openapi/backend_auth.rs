@@ -148,7 +148,7 @@ fn client(map: &Map<'_>, place: Place, report: &mut Report) -> Option<BackendCre
         token_url,
         client_id,
         client_secret: secret.into_bytes(),
-        scopes: Vec::new(),
+        ..BackendClient::default()
     })))
 }
 

@@ -55,7 +55,7 @@ pub fn read(file: &Path, bytes: &[u8], outside: Outside<'_>) -> Outcome {
         Some(Role::Archive) => application::read(file, bytes, outside, &mut report),
         Some(Role::Artefact) => artefact::read_file(file, bytes, outside, &mut report),
         Some(Role::Manifest) => registry::manifest(bytes, outside, &mut report),
-        Some(Role::Resource(path)) => registry::resource(file, path, bytes),
+        Some(Role::Resource(path)) => registry::resource(file, path, bytes, outside),
         Some(Role::Unserved(unserved)) => {
             report.error(None, unserved.message, unserved.help);
             ArtefactSet::default()

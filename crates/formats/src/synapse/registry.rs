@@ -1,5 +1,6 @@
 //! Registry resources: of a mirrored folder, of a Maven module, and of an archive.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -27,15 +28,35 @@ pub(super) struct Item {
     /// In the registry; of a folder, where its content is.
     pub(super) path: String,
     pub(super) media_type: String,
+    properties: BTreeMap<String, String>,
     pub(super) place: model::Place,
 }
 
-/// The file of a folder that mirrors the registry.
-pub(super) fn resource(file: &Path, path: String, bytes: &[u8]) -> ArtefactSet {
+/// The file of a folder that mirrors the registry; its properties are in one beside it, as in Micro Integrator.
+pub(super) fn resource(
+    file: &Path,
+    path: String,
+    bytes: &[u8],
+    outside: Outside<'_>,
+) -> ArtefactSet {
     let mut set = ArtefactSet::default();
     let media_type = media_type(&path);
-    set.resources.insert(path, Resource { file: file.to_owned(), media_type, bytes: bytes.into() });
+    let name = file.file_name().map(|name| format!("{}.properties", name.to_string_lossy()));
+    let beside = name.and_then(|name| (outside.file)(&name).ok()).unwrap_or_default();
+    let properties = properties(&String::from_utf8_lossy(&beside));
+    let (file, bytes) = (file.to_owned(), bytes.into());
+    set.resources.insert(path, Resource { file, media_type, properties, bytes });
     set
+}
+
+/// The lines `name=value` of a file of properties.
+fn properties(text: &str) -> BTreeMap<String, String> {
+    let lines = text.lines().map(str::trim).filter(|line| !line.starts_with(['#', '!']));
+    let pair = |line: &str| {
+        let (name, value) = line.split_once(['=', ':'])?;
+        Some((name.trim().to_owned(), value.trim().to_owned()))
+    };
+    lines.filter_map(pair).collect()
 }
 
 /// The resources that a Maven module's `artifact.xml` names.
@@ -106,7 +127,13 @@ pub(super) fn items(parent: xml::Node<'_>, report: &mut Report) -> Vec<Item> {
             continue;
         };
         let media_type = child_text(node, "mediaType");
-        found.push(Item { file, is_folder, path, media_type, place: place_of(node) });
+        let all = elements(node).filter(|child| child.local_name() == "properties");
+        let pair = |property: xml::Node<'_>| {
+            let value = property.attribute("", "value").unwrap_or_default();
+            Some((property.attribute("", "key")?.to_owned(), value.to_owned()))
+        };
+        let properties = all.flat_map(elements).filter_map(pair).collect();
+        found.push(Item { file, is_folder, path, media_type, properties, place: place_of(node) });
     }
     found
 }
@@ -129,7 +156,8 @@ pub(super) fn insert(
         let message = format!("more than {most} resources");
         return report.error(item.place, message, "divide the application");
     }
-    let resource = Resource { file: file.to_owned(), media_type, bytes };
+    let (file, properties) = (file.to_owned(), item.properties.clone());
+    let resource = Resource { file, media_type, properties, bytes };
     if let Some(before) = set.resources.insert(path.clone(), resource) {
         let message = format!("the resource `{path}` is also {}", before.file.display());
         report.error(item.place, message, "remove one of them");

@@ -329,10 +329,30 @@ fn a_manifest_gives_resources_their_paths() {
     let set = set.expect("it is valid");
     let resource = set.resource("gov:xslt/known.xslt").expect("it is there");
     assert_eq!(resource.file, Path::new("XRegistryResources/known.xslt"));
+    let listed = manifest.replace(
+        "</item>",
+        "<properties><property key=\"owner\" value=\"me\"/></properties></item>",
+    );
+    let set = read_bytes("XRegistryResources/artifact.xml", listed.as_bytes()).set;
+    let set = set.expect("it is valid");
+    let resource = set.resource("gov:xslt/known.xslt").expect("it is there");
+    let all = ["owner", "mediaType", "none"].map(|name| resource.text(Some(name)));
+    assert_eq!(
+        all.map(|it| it.unwrap_or_default().into_owned()),
+        ["me", "application/xslt+xml", ""]
+    );
     let absent = manifest.replace("known", "absent");
     file("artifact.xml", &absent, "2:1: `absent.xslt` cannot be read");
     file("artifact.xml", &manifest.replace("known", "../known"), "2:1: is not a resource");
     file("artifact.xml", &manifest.replace("/_system/governance", ""), "2:1: is not a resource");
+}
+
+#[test]
+fn a_resource_of_a_folder_has_its_properties_in_a_file_beside_it() {
+    let set = read_bytes("registry/governance/limits.json", b"{}").set.expect("it is valid");
+    let resource = set.resource("gov:limits.json").expect("it is there");
+    let all = ["most", "other", "# of a test"].map(|name| resource.text(Some(name)));
+    assert_eq!(all, [Some("7".into()), Some("b=c".into()), None]);
 }
 
 #[test]
@@ -422,6 +442,7 @@ fn read_bytes(name: &str, bytes: &[u8]) -> Outcome {
     };
     let known = |file: &str| match file {
         "known.xslt" => Ok(b"<sheet/>".to_vec()),
+        "limits.json.properties" => Ok(b"# of a test\nmost = 7\nother:b=c\n".to_vec()),
         _ => Err("cannot be read".to_owned()),
     };
     let fetch = |url: &str| match url {

@@ -3,10 +3,13 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use base::limits::{CONFIGURED_MS_MAX, MEDIATED_ORIGINS_MAX};
-use mediation::{Endpoint as MediatedEndpoint, EndpointId, Suspend};
-use model::{Endpoint, Suspension, SuspensionTime, Upstream, UpstreamKind};
+use mediation::{Credentials, Endpoint as MediatedEndpoint, EndpointId, Suspend};
+use model::{
+    BackendAuth, BackendCredential, Endpoint, Suspension, SuspensionTime, Upstream, UpstreamKind,
+};
 
 use crate::forward::fetch::endpoint;
 use crate::forward::{Balancer, Pools};
@@ -255,6 +258,10 @@ fn upstream(address: Endpoint, configured: Option<Configured<'_>>) -> Upstream {
     }
     if let Some(suspend) = &endpoint.suspend {
         upstream.suspension = suspension(suspend);
+    }
+    if let Some(Credentials::Token(client)) = &endpoint.credentials {
+        let credential = BackendCredential::ClientCredentials(client.clone());
+        upstream.credential = Some(BackendAuth::Own(Arc::new(credential)));
     }
     upstream
 }

@@ -122,7 +122,7 @@ pub(super) async fn revoke(
     let refresh_token = percent_encode(refresh_token.as_bytes(), FORM);
     let form = Form {
         url,
-        client: (&login.client_id, &login.client_secret),
+        client: Some((&login.client_id, &login.client_secret)),
         text: &format!("token={refresh_token}&token_type_hint=refresh_token"),
         bytes_max: INTROSPECTION_BYTES_MAX,
         total_ms: LOGIN_MS_MAX,
@@ -144,7 +144,7 @@ async fn issued(
     let login = &provider.login;
     let form = Form {
         url: &endpoints.token,
-        client: (&login.client_id, &login.client_secret),
+        client: Some((&login.client_id, &login.client_secret)),
         text,
         bytes_max: INTROSPECTION_BYTES_MAX,
         total_ms: LOGIN_MS_MAX,

@@ -86,6 +86,13 @@ impl Compiler {
             self.error(&other, message, None);
         }
         let endpoint = self.deeper(&child, Self::endpoint_kind);
+        // Source: Synapse's `Axis2FlexibleMEPClient`.
+        if let Some(name) = child.attribute("encoding").filter(|name| !name.is_empty()) {
+            match property::charset(name) {
+                Some(charset) => properties.insert(0, charset),
+                None => self.error(&child, format!("`encoding` is `{name}`, no charset"), None),
+            }
+        }
         child.ignore(IGNORED);
         child.finish(self);
         Some(Endpoint { properties: properties.into(), weight, ..endpoint? })
@@ -191,8 +198,8 @@ impl Compiler {
             let help = "send the attachment as base64 in the body".to_owned();
             self.warning(child, message, Some(help));
         }
-        // Of what is written, which may have no other.
-        child.choice(self, "encoding", &[("UTF-8", ())])?;
+        // Whoever compiles the whole endpoint reads it.
+        child.ignore(&["encoding"]);
         let is_wsdl = child.name() == "wsdl";
         let mut endpoint = Endpoint { kind, format, is_wsdl, ..Endpoint::default() };
         for part in child.children().filter(|part| !is_note(part)) {

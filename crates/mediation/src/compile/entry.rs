@@ -59,7 +59,7 @@ impl Compiler {
         found
     }
 
-    pub(super) fn entry_or_none(&mut self, key: &str) -> Option<Entry> {
+    pub(crate) fn entry_or_none(&mut self, key: &str) -> Option<Entry> {
         self.entries.get(key).cloned().or_else(|| self.registry_entry(key))
     }
 

@@ -87,17 +87,16 @@ impl Compiler {
             artefact.documents.iter().map(of)
         });
         let registry = in_registry(set, parsed.iter().map(|(_, document)| document));
-        let compiler = Self { resources, documents: documents.collect(), ..Self::default() };
+        let mut compiler = Self { resources, documents: documents.collect(), ..Self::default() };
+        let configs = set.artefacts.iter().flat_map(|artefact| artefact.configs.clone());
+        compiler.program.configs = configs.collect();
         let mut units: Vec<_> = origins.collect::<Vec<_>>().iter().flat_map(units).collect();
         let of_registry = registry.iter().filter_map(|(key, file, document)| {
             Some(Unit { file, node: document.element()?, key: Some(key) })
         });
         units.extend(of_registry);
         let problems = set.artefacts.iter().flat_map(|artefact| &artefact.problems);
-        let (mut program, diagnostics) = compiler.compile_all(&units, problems);
-        let configs = set.artefacts.iter().flat_map(|artefact| artefact.configs.clone());
-        program.configs = configs.collect();
-        (program, diagnostics)
+        compiler.compile_all(&units, problems)
     }
 
     /// Compiles all `files` together, since artefacts refer to each other by name.
@@ -339,7 +338,7 @@ impl Compiler {
         SequenceId(next)
     }
 
-    fn new_endpoint(&mut self, endpoint: Endpoint) -> EndpointId {
+    pub(crate) fn new_endpoint(&mut self, endpoint: Endpoint) -> EndpointId {
         let next = u32::try_from(self.program.endpoints.len()).unwrap_or(u32::MAX);
         self.program.endpoints.push(endpoint);
         self.artefacts.made_endpoint(EndpointId(next));

@@ -35,7 +35,7 @@ pub(super) fn unit_at(units: &[Unit<'_>], problem: &Diagnostic) -> usize {
         problem.place.is_none_or(|at| (line, column) <= (at.line, at.column))
     };
     let of_file = || units.iter().enumerate().filter(|(_, unit)| unit.file == problem.file);
-    let last = of_file().filter(|(_, unit)| starts(unit)).last();
+    let last = of_file().rfind(|(_, unit)| starts(unit));
     last.or_else(|| of_file().next()).map_or(usize::MAX, |(number, _)| number)
 }
 

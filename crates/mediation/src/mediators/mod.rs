@@ -5,6 +5,7 @@ mod absent;
 mod aggregate;
 mod cache;
 mod call_template;
+mod callout;
 mod clone;
 mod condition;
 mod conditional_router;
@@ -79,6 +80,7 @@ pub const MEDIATORS: &[Row] = &[
     Row { element: "cache",             compile: cache::compile,              about: "keeps responses, and returns them to requests that are the same", attributes: "`timeout` (s), `maxMessageSize`, `collector`; `onCacheHit`: `sequence`; `protocol`: `methods`, `headersToExcludeInHash`, `headersToIncludeInHash`, `responseCodes`, `enableCacheControl`, `includeAgeHeader`; `implementation`: `maxSize`", differs: "Requests are compared as a whole: method, URL, fields but `Date` and `User-Agent`, and body. `id`, `scope` and `hashGenerator` have no effect. Responses with `Set-Cookie` are not kept, nor, by `enableCacheControl`, those with `no-cache` or `private`. All workers share what is kept; it is empty after a change of the artefacts." },
     Row { element: "call",              compile: send::call,                  about: "sends the message to an endpoint and waits for the response", attributes: "endpoint child; `blocking`; `source`, `target`", differs: "A blocking call holds no thread; whatever fails has the code 401001. A variable as `target` has the members `payload`, `headers` (with their names as received) and `attributes.statusCode`." },
     Row { element: "call-template",     compile: call_template::compile,      about: "runs a sequence template with parameters", attributes: "`target`, `onError`; `with-param`", differs: "In `{{expression}}`, `get-property()` is the value of the property, and not an XPath in it." },
+    Row { element: "callout",           compile: callout::compile,            about: "sends a part of the message to a service, and puts the response in the place of a part", attributes: "`serviceURL`, `endpointKey` or an endpoint child; `action`; `source`: `xpath`, `key` or `type=\"envelope\"`; `target`: `xpath` or `key`", differs: "It holds no thread; whatever fails has the code 401000. Without a `source` the message is sent as it is, and without a `target` the response takes its place. `configuration` and `useServerConfig` have no effect, and `enableSec` is rejected." },
     Row { element: "clone",             compile: clone::compile,            about: "sends copies of the message to targets", attributes: "`id`, `continueParent`, `sequential`; `target`: `sequence`, `endpoint`, `to`, `soapAction`", differs: "With `sequential`, the next copy starts when the last one is done or was sent by `send`." },
     Row { element: "conditionalRouter", compile: conditional_router::compile, about: "runs the targets of the routes whose conditions hold", attributes: "`continueAfter`; `conditionalRoute`: `breakRoute`; `condition` as in `rewrite`; `target`: `sequence` or `endpoint`, `to`, `soapAction`", differs: "`asynchronous` routes are rejected. A target that ends the message ends it, with `continueAfter` too." },
     Row { element: "datamapper",        compile: datamapper::compile,         about: "transforms the payload by the stylesheet of a mapping", attributes: "`xsltStyleSheet`, `inputType`, `outputType`", differs: "A mapping without `xsltStyleSheet` is rejected: write it as `xslt` or `payloadFactory`." },
@@ -120,7 +122,7 @@ Penstock runs the artefacts of WSO2's Micro Integrator: [integration.md](integra
 a network.
 
 Served are `definitions` with `sequence`, `template`, `endpoint`, `proxy`, `api`, `inboundEndpoint` and `localEntry`. An
-endpoint is an `address`, `http` (with `basicAuth`), `default`, `wsdl`, `loadbalance` (in turns; by the property
+endpoint is an `address`, `http` (with `basicAuth` or `oauth`), `default`, `wsdl`, `loadbalance` (in turns; by the property
 `loadbalance.weight` of its members with `WeightedRoundRobin`), `failover` or `recipientlist` (all at once; each
 response goes its own way after a `send`, and after a `call` the first one counts), one of a template, another one by
 `key`, or one by `key-expression`; groups may be inside groups. It has `timeout` (whose `duration` may be an expression

@@ -265,6 +265,17 @@ fn convert(
     })
 }
 
+/// Sets the charset in which a body is written. `None`: it is not known.
+pub(crate) fn charset(name: &str) -> Option<Box<dyn Mediator>> {
+    if matches!(Charset::named(name), Charset::Unknown(_)) {
+        return None;
+    }
+    let value = Source::Expression(Expression::literal(name));
+    let action = Action::Set { value, of: Type::Text, groups: None };
+    let name = Name::Fixed(CHARACTER_SET.into());
+    Some(Box::new(Property { scope: PropertyScope::Axis2, name, action }))
+}
+
 pub(crate) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<Box<dyn Mediator>> {
     if let Some(scope @ ("trace" | "analytics")) = element.attribute("scope") {
         element.ignore(&["name", "value", "expression", "scope", "type", "action"]);

@@ -200,7 +200,7 @@ impl Source {
 }
 
 /// The first node that the expression selects, as XML.
-fn serialised(
+pub(super) fn serialised(
     scene: &Scene<'_>,
     message: &Message,
     expression: &Expression,
@@ -217,7 +217,7 @@ fn serialised(
 }
 
 /// The body of a response as a value: JSON and XML as such.
-fn stored(response: &Message, scene: &Scene<'_>) -> Result<PropertyValue, Failure> {
+pub(super) fn stored(response: &Message, scene: &Scene<'_>) -> Result<PropertyValue, Failure> {
     let body: &Body = &response.body;
     let text = body.text(scene.budget)?;
     let value = match body.format() {
@@ -340,7 +340,7 @@ fn call_target(
 }
 
 /// The child `endpoint`; without one, the message's own address.
-fn endpoint(compiler: &mut Compiler, element: &Element<'_>) -> Option<To> {
+pub(super) fn endpoint(compiler: &mut Compiler, element: &Element<'_>) -> Option<To> {
     let Some(child) = element.child("endpoint") else { return Some(To::Implied) };
     Some(To::Endpoint(compiler.endpoint(&child)?))
 }

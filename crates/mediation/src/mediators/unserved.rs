@@ -12,7 +12,6 @@ const EVENTS: &str = "send the event to a collector over HTTP, with `clone` or `
 pub(crate) const UNSERVED: &[(&str, &str)] = &[
     ("bean",               "keep the values in properties or variables"),
     ("builder",            "remove it: a body is read when a mediator needs it"),
-    ("callout",            "write `call` with `blocking=\"true\"`"),
     ("class",              JAVA),
     ("dataServiceCall",    "call the data service over HTTP, with `call`"),
     ("dblookup",           DATABASE),

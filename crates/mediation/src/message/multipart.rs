@@ -1,11 +1,14 @@
 //! `multipart/form-data`. Source: RFC 7578 and RFC 2046 section 5.1; Axis2's builder, whose element is `mediate`, with a
 //! child for each part. A file's content is base64, beside its name and type in attributes.
 
+use std::borrow::Cow;
+
 use expression::{Budget, mapping};
 use memchr::memmem;
 use xml::{Node, QNameRef, Sink as _};
 use xpath::encoding;
 
+use super::charset::Charset;
 use super::format;
 use crate::{Code, Failure, limits};
 
@@ -22,6 +25,30 @@ struct Part<'b> {
     content: &'b [u8],
 }
 
+impl Part<'_> {
+    /// Whether it names the charset of texts that name none. Source: RFC 7578 section 4.6.
+    fn is_default(&self) -> bool {
+        self.name == "_charset_" && self.file.is_none()
+    }
+
+    /// Its text, and UTF-8 as the charset of all.
+    ///
+    /// # Errors
+    /// It is not text in its charset; the budget.
+    fn text(&self, default: Option<&str>, budget: &Budget) -> Result<Cow<'_, str>, Failure> {
+        let own = self.media.as_deref().and_then(|media| format::parameter(media, "charset"));
+        let charset = own.or(default).map(Charset::named).unwrap_or_default();
+        if self.is_default() && charset != Charset::Utf8 {
+            return Ok(Cow::Borrowed("UTF-8"));
+        }
+        if !charset.is_utf8_in(self.content) {
+            return Ok(Cow::Owned(charset.decode(self.content, budget)?));
+        }
+        let text = std::str::from_utf8(self.content);
+        Ok(Cow::Borrowed(text.map_err(|error| malformed(&error.to_string()))?))
+    }
+}
+
 /// # Errors
 /// No boundary, a part without its end or its name, or too many parts.
 pub(crate) fn to_xml(
@@ -34,11 +61,13 @@ pub(crate) fn to_xml(
     budget.charge_memory(bytes.len().saturating_mul(2))?;
     let mut out = xml::Builder::new();
     out.start_element(QNameRef::local(ROOT))?;
-    for part in parts(bytes, boundary)? {
+    let parts = parts(bytes, boundary)?;
+    let default = parts.iter().find(|part| part.is_default()).map(|part| part.content);
+    let default = default.and_then(|name| std::str::from_utf8(name).ok()).map(str::trim);
+    for part in &parts {
         let Some(file) = &part.file else {
-            let text = std::str::from_utf8(part.content);
-            let text = text.map_err(|error| malformed(&error.to_string()))?;
-            super::formatter::field(&mut out, &part.name, text)?;
+            let text = part.text(default, budget)?;
+            super::formatter::field(&mut out, &part.name, &text)?;
             continue;
         };
         out.start_element(QNameRef::local(&mapping::element_name(&part.name)))?;
@@ -133,7 +162,16 @@ pub(super) fn types(bytes: &[u8], boundary: &str, budget: &Budget) -> Result<Typ
     budget.charge_scanning(bytes.len())?;
     let parts = parts(bytes, boundary)?.into_iter().filter(|part| part.file.is_none());
     let is_plain = |media: &String| !media.chars().any(char::is_control);
-    Ok(parts.filter_map(|part| Some((part.name, part.media.filter(is_plain)?))).collect())
+    Ok(parts.filter_map(|part| Some((part.name, in_utf8(part.media.filter(is_plain)?)))).collect())
+}
+
+/// The content type of a text that is written in UTF-8.
+fn in_utf8(media: String) -> String {
+    let charset = format::parameter(&media, "charset").map(Charset::named);
+    if matches!(charset, None | Some(Charset::Utf8 | Charset::Ascii)) {
+        return media;
+    }
+    format!("{}; charset=UTF-8", media.split(';').next().unwrap_or_default().trim())
 }
 
 /// Each child of `payload` as a part, and the boundary between them: `boundary`, unless a part contains it.
@@ -282,6 +320,41 @@ mod tests {
         let types = types(body.as_bytes(), "B", &budget).unwrap();
         let (written, _) = write(document.element().unwrap(), Some("B"), &types, &budget).unwrap();
         assert_eq!(String::from_utf8(written).unwrap(), body);
+    }
+
+    #[test]
+    fn texts_are_read_in_their_charsets_and_written_in_utf8() {
+        let budget = Budget::default();
+        let part = |name: &str, media: &str, text: &[u8]| {
+            let head =
+                format!("--B\r\nContent-Disposition: form-data; name=\"{name}\"\r\n{media}\r\n");
+            [head.as_bytes(), text, b"\r\n"].concat()
+        };
+        let latin = "Content-Type: text/plain; charset=ISO-8859-1\r\n";
+        let body = |default: &str| {
+            let parts = [
+                part("_charset_", "", default.as_bytes()),
+                part("a", latin, b"\xe9"),
+                part("b", "", b"\x93\xfa"),
+                b"--B--\r\n".to_vec(),
+            ];
+            parts.concat()
+        };
+        let bytes = body("Shift_JIS");
+        let document = to_xml(&bytes, Some("B"), &budget).unwrap();
+        let types = types(&bytes, "B", &budget).unwrap();
+        let (written, _) = write(document.element().unwrap(), Some("B"), &types, &budget).unwrap();
+        let utf8 = latin.replace("ISO-8859-1", "UTF-8");
+        let expect = [
+            part("_charset_", "", b"UTF-8"),
+            part("a", &utf8, "é".as_bytes()),
+            part("b", "", "日".as_bytes()),
+            b"--B--\r\n".to_vec(),
+        ];
+        assert_eq!(written, expect.concat());
+        for default in ["utf-8", "nonsense"] {
+            assert!(to_xml(&body(default), Some("B"), &budget).is_err(), "{default}");
+        }
     }
 
     #[test]

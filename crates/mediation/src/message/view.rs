@@ -164,7 +164,12 @@ impl EvalContext for View<'_> {
             PropertyScope::System | PropertyScope::Environment => {
                 return self.environment.variable(scope, name).map(Value::Text);
             }
-            PropertyScope::Registry => return self.registry(name, None).map(Value::Text),
+            // Source: Synapse's `GetPropertyFunction`.
+            PropertyScope::Registry => {
+                let property = name.split_once('@');
+                let (path, property) = property.map_or((name, None), |(path, it)| (path, Some(it)));
+                return self.registry(path, property).map(Value::Text);
+            }
             PropertyScope::Synapse
             | PropertyScope::Transport
             | PropertyScope::Axis2

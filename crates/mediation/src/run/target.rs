@@ -135,7 +135,7 @@ impl Target {
             }
             Some(EndpointFormat::Pox | EndpointFormat::Rest) | None => {}
         }
-        if let Some(Credentials { user, password }) = &endpoint.credentials {
+        if let Some(Credentials::Basic { user, password }) = &endpoint.credentials {
             let (user, password) = (scene.text(user, message)?, scene.text(password, message)?);
             let encoded = encoding::base64_encode(format!("{user}:{password}").as_bytes());
             target.authorization = Some(format!("Basic {encoded}"));

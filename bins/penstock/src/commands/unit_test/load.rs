@@ -131,7 +131,10 @@ pub(super) fn read(found: &Found, json: &JsonRules) -> Result<(UnitTest, Compile
     for resource in &test.resources {
         let (file, bytes) = loader.content(&resource.content)?;
         let (media_type, bytes) = (resource.media_type.clone(), bytes.into());
-        set.resources.insert(resource.path.clone(), Resource { file, media_type, bytes });
+        set.resources.insert(
+            resource.path.clone(),
+            Resource { file, media_type, bytes, ..Resource::default() },
+        );
     }
     let mut mocks = Vec::new();
     for mock in &test.mocks {

@@ -1,10 +1,17 @@
 //! What an endpoint does when its service fails or is slow, and its credentials.
 
+use std::collections::BTreeMap;
+
 use expression::Expression;
+use model::{BackendClient, BackendGrant};
 
 use super::text;
 use crate::compile::{Compiler, Element};
 use crate::program::{Credentials, Endpoint, Retry, Suspend, TimeoutAction};
+
+/// What a grant of `oauth` has besides `requestParameters`.
+const OAUTH_TEXTS: [&str; 7] =
+    ["authMode", "clientId", "clientSecret", "password", "refreshToken", "tokenUrl", "username"];
 
 impl Compiler {
     pub(super) fn timeout(&mut self, element: &Element<'_>, endpoint: &mut Endpoint) -> Option<()> {
@@ -74,12 +81,21 @@ impl Compiler {
         Some(retry)
     }
 
-    /// `authentication`, with `basicAuth`.
+    /// `authentication`: `basicAuth`, or a grant of `oauth`.
     pub(super) fn credentials(&mut self, element: &Element<'_>) -> Option<Credentials> {
+        if let Some(oauth) = element.child("oauth") {
+            let grant = oauth.children().next();
+            let Some(grant) = grant else {
+                let help =
+                    "write `clientCredentials`, `passwordCredentials` or `authorizationCode`";
+                self.error(&oauth, "`oauth` has no grant".to_owned(), Some(help.to_owned()));
+                return None;
+            };
+            return self.client(&grant).map(|client| Credentials::Token(Box::new(client)));
+        }
         let Some(basic) = element.child("basicAuth") else {
-            let help = "get the token by `call`, and set the header `Authorization`".to_owned();
-            let message = "of `authentication`, only `basicAuth` is served".to_owned();
-            self.error(element, message, Some(help));
+            let help = "write `basicAuth` or `oauth`".to_owned();
+            self.error(element, "`authentication` says nothing".to_owned(), Some(help));
             return None;
         };
         let mut read = |name: &'static str| {
@@ -93,7 +109,91 @@ impl Compiler {
         };
         let (user, password) = (read("username"), read("password"));
         basic.finish(self);
-        Some(Credentials { user: user?, password: password? })
+        Some(Credentials::Basic { user: user?, password: password? })
+    }
+
+    /// A grant of `oauth`. Source: Micro Integrator's `OAuthUtils`.
+    fn client(&mut self, grant: &Element<'_>) -> Option<BackendClient> {
+        let (mut texts, mut client) = (BTreeMap::new(), BackendClient::default());
+        for part in grant.children() {
+            match part.name() {
+                name if OAUTH_TEXTS.contains(&name) => {
+                    texts.insert(name.to_owned(), self.constant(&part)?);
+                }
+                "requestParameters" => {
+                    for parameter in part.children() {
+                        let name = parameter.required(self, "name")?.to_owned();
+                        client.parameters.push((name, self.constant(&parameter)?));
+                        parameter.finish(self);
+                    }
+                }
+                "useGlobalProxyConfigs" if text(&part) == "false" => {}
+                other => {
+                    self.error(&part, format!("`{other}` of `oauth` is not served"), None);
+                }
+            }
+            part.finish(self);
+        }
+        let mut missing = Vec::new();
+        let mut take = |name: &'static str| {
+            let found = texts.remove(name).filter(|text| !text.is_empty());
+            missing.extend(found.is_none().then_some(name));
+            found.unwrap_or_default()
+        };
+        client.token_url = take("tokenUrl");
+        client.client_id = take("clientId");
+        client.client_secret = take("clientSecret").into_bytes();
+        client.grant = match grant.name() {
+            "clientCredentials" => BackendGrant::ClientCredentials,
+            "passwordCredentials" => {
+                BackendGrant::Password { username: take("username"), password: take("password") }
+            }
+            "authorizationCode" => BackendGrant::RefreshToken(take("refreshToken")),
+            other => {
+                self.error(grant, format!("`oauth` has no grant `{other}`"), None);
+                return None;
+            }
+        };
+        client.in_form = match texts.remove("authMode").unwrap_or_default().to_lowercase().as_str()
+        {
+            "" | "header" => false,
+            "payload" => true,
+            other => {
+                let help = "write `header` or `payload`".to_owned();
+                self.error(grant, format!("`authMode` is `{other}`"), Some(help));
+                return None;
+            }
+        };
+        for name in &missing {
+            self.error(grant, format!("`{}` needs a `{name}`", grant.name()), None);
+        }
+        if !["https://", "http://"].iter().any(|scheme| client.token_url.starts_with(scheme)) {
+            let message = format!("`tokenUrl` is `{}`", client.token_url);
+            self.error(grant, message, Some("write a URL with https://".to_owned()));
+            return None;
+        }
+        missing.is_empty().then_some(client)
+    }
+
+    /// A text that is the same for all messages: `${configs.NAME}` is read when the artefact is loaded.
+    fn constant(&mut self, element: &Element<'_>) -> Option<String> {
+        let written = text(element);
+        let config = written.strip_prefix("${configs.").and_then(|rest| rest.strip_suffix('}'));
+        if let Some(name) = config {
+            let value = self.program.configs.get(name).cloned();
+            if value.is_none() {
+                let help = format!("set the environment variable `{name}`");
+                self.error(element, format!("`configs.{name}` has no value"), Some(help));
+            }
+            return value;
+        }
+        if written.starts_with(['{', '$']) && written.ends_with('}') {
+            let help = "write the value, or `${configs.NAME}`".to_owned();
+            let message = format!("`{written}`: tokens are not for one message");
+            self.error(element, message, Some(help));
+            return None;
+        }
+        Some(written)
     }
 
     pub(super) fn mark(&mut self, element: &Element<'_>, suspend: &mut Suspend) -> Option<()> {
