@@ -7,6 +7,7 @@ mod frames;
 mod hazard_table;
 mod hazards;
 mod heads;
+mod key_sets;
 mod mediation;
 mod smuggling;
 mod target;
