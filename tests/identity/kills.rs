@@ -206,6 +206,18 @@ struct Strace(Child);
 
 impl Strace {
     fn attach(manager: &KeyManager, number: usize, writes: Writes<'_>) -> Self {
+        loop {
+            let mut strace = Self::of_threads(manager, number, writes);
+            if is_traced(&manager.process) {
+                return strace;
+            }
+            // A thread has begun meanwhile.
+            strace.detach();
+        }
+    }
+
+    /// Of those that there are.
+    fn of_threads(manager: &KeyManager, number: usize, writes: Writes<'_>) -> Self {
         let mut command = Command::new("strace");
         command.args(ended_before(number, writes, &manager.files));
         command.arg("-p").arg(manager.process.id().to_string());
@@ -222,6 +234,15 @@ impl Strace {
         nix::sys::signal::kill(id, nix::sys::signal::Signal::SIGTERM).unwrap();
         self.0.wait().unwrap();
     }
+}
+
+/// Whether all of its threads are.
+fn is_traced(process: &Process) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{}/task", process.id())).unwrap();
+    threads.map(Result::unwrap).all(|thread| {
+        let status = std::fs::read_to_string(thread.path().join("status")).unwrap_or_default();
+        !status.contains("\nTracerPid:\t0\n")
+    })
 }
 
 #[test]
