@@ -1,7 +1,8 @@
 //! `kill -9` before each write of a first start, of a refreshed token and of a revocation: the next start is clean.
 //!
-//! strace ends the program before its n-th write of a file of SQLite, or its n-th message to a database server, until
-//! there are no more.
+//! strace ends a start before its n-th write of a file of SQLite, or its n-th message to a database server, until there are
+//! no more. strace counts for each thread, and SQLite has one for each connection: while it serves, the program is ended
+//! when a file of SQLite would grow beyond n bytes.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -136,6 +137,26 @@ impl Session {
         (numbers.next().unwrap(), numbers.next().unwrap())
     }
 
+    /// Lets the key manager be ended by its n-th write from now on.
+    fn arm(&self, number: usize) -> Option<Strace> {
+        if servers::given().is_some() {
+            return Some(Strace::attach(&self.manager, number, ("sendto", &[], 1)));
+        }
+        // All that is written is appended to an empty file. 0: no reader was in the way.
+        let empty = "PRAGMA wal_checkpoint(TRUNCATE)";
+        wait_until(|| self.manager.sql(empty).starts_with("0|"));
+        limit_files(&self.manager.process, &((number - 1) * HALF_A_PAGE).to_string());
+        None
+    }
+
+    /// Lets it run.
+    fn disarm(&self, strace: Option<Strace>) {
+        match strace {
+            Some(mut strace) => strace.detach(),
+            None => limit_files(&self.manager.process, "unlimited"),
+        }
+    }
+
     /// Ends the key manager before the n-th write of a request, for each n, and restarts it. `check` gets the response to
     /// the request, which is absent if the key manager was ended; at last there is one. Returns how often there was none.
     fn each_time(
@@ -143,10 +164,6 @@ impl Session {
         request: impl Fn(&Self) -> (&'static str, String),
         mut check: impl FnMut(&mut Self, Option<Value>),
     ) -> usize {
-        let writes: Writes<'_> = match servers::given() {
-            Some(_) => ("sendto", &[], 1),
-            None => ("pwrite64", &["penstock.db-wal", "penstock.db"], 1),
-        };
         let mut session = self;
         for number in 1.. {
             let (path, form) = request(&session);
@@ -155,16 +172,18 @@ impl Session {
             let mut client = session.manager.connect();
             // Its handshake is over.
             assert_eq!(client.fetch("GET /oauth2/jwks", "").status, 200);
-            let mut strace = Strace::attach(&session.manager, number, writes);
+            let strace = session.arm(number);
             let response = send(&mut client, path, &fields, &form);
             match response {
                 Some(response) => {
-                    strace.detach();
+                    session.disarm(strace);
                     check(&mut session, Some(response));
                     return number - 1;
                 }
                 None => {
-                    strace.0.wait().unwrap();
+                    if let Some(mut strace) = strace {
+                        strace.0.wait().unwrap();
+                    }
                     session.manager = restarted(session.manager);
                     check(&mut session, None);
                 }
@@ -200,6 +219,16 @@ fn send(client: &mut Client, path: &str, fields: &str, form: &str) -> Option<Val
     let response = client.try_read()?;
     assert_eq!(response.status, 200, "{}", response.text());
     Some(serde_json::from_slice(&response.body).unwrap_or_default())
+}
+
+/// Of SQLite's log, in bytes.
+const HALF_A_PAGE: usize = 2_060;
+
+/// Ends `process` (SIGXFSZ) when it would make a file larger than this.
+fn limit_files(process: &Process, bytes: &str) {
+    let mut command = Command::new("prlimit");
+    command.args(["--core=0", &format!("--fsize={bytes}:"), "--pid", &process.id().to_string()]);
+    assert!(command.status().expect("prlimit is installed").success());
 }
 
 struct Strace(Child);
