@@ -19,7 +19,8 @@ type Writes<'a> = (&'a str, &'a [&'a str], usize);
 
 /// What strace needs to end the program before one of its `writes`, from the first on.
 fn ended_before(number: usize, (call, names, _): Writes<'_>, files: &Files) -> Vec<String> {
-    let mut arguments = vec!["-f".to_owned(), "-o".to_owned(), "/dev/null".to_owned()];
+    let mut arguments =
+        vec!["-f".to_owned(), "-o".to_owned(), files.path("calls").to_str().unwrap().to_owned()];
     for name in names {
         let path = files.path(name).to_str().unwrap().to_owned();
         // Opened by its path and by its name.
@@ -149,12 +150,15 @@ impl Session {
         None
     }
 
-    /// Lets it run.
-    fn disarm(&self, strace: Option<Strace>) {
-        match strace {
-            Some(mut strace) => strace.detach(),
-            None => limit_files(&self.manager.process, "unlimited"),
-        }
+    /// Lets it run. False: strace had not taken hold of it yet.
+    fn disarm(&self, strace: Option<Strace>) -> bool {
+        let Some(mut strace) = strace else {
+            limit_files(&self.manager.process, "unlimited");
+            return true;
+        };
+        strace.detach();
+        let calls = std::fs::read_to_string(self.manager.files.path("calls")).unwrap();
+        calls.contains("sendto(")
     }
 
     /// Ends the key manager before the n-th write of a request, for each n, and restarts it. `check` gets the response to
@@ -165,7 +169,8 @@ impl Session {
         mut check: impl FnMut(&mut Self, Option<Value>),
     ) -> usize {
         let mut session = self;
-        for number in 1.. {
+        let mut number = 1;
+        loop {
             let (path, form) = request(&session);
             let fields = basic(Some((&session.login.0, &session.login.1)))
                 + "Content-Type: application/x-www-form-urlencoded\r\n";
@@ -176,9 +181,13 @@ impl Session {
             let response = send(&mut client, path, &fields, &form);
             match response {
                 Some(response) => {
-                    session.disarm(strace);
+                    let is_counted = session.disarm(strace);
+                    // Something else that it wrote may have ended it meanwhile.
+                    session.manager = restarted(session.manager);
                     check(&mut session, Some(response));
-                    return number - 1;
+                    if is_counted {
+                        return number - 1;
+                    }
                 }
                 None => {
                     if let Some(mut strace) = strace {
@@ -186,10 +195,10 @@ impl Session {
                     }
                     session.manager = restarted(session.manager);
                     check(&mut session, None);
+                    number += 1;
                 }
             }
         }
-        unreachable!("a request has an end")
     }
 }
 
