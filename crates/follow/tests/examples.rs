@@ -133,8 +133,10 @@ fn archive(set: &ArtefactSet) -> Vec<u8> {
         )
     };
     for artefact in &set.artefacts {
-        let (folder, file) = (format!("{}_1.0.0", artefact.name), "artefact.xml");
-        let text = manifest(&artefact.name, kind(artefact), file);
+        // An API of a version has a colon in its name.
+        let name = artefact.name.replace(':', "-");
+        let (folder, file) = (format!("{name}_1.0.0"), "artefact.xml");
+        let text = manifest(&name, kind(artefact), file);
         add(format!("{folder}/artifact.xml"), text.as_bytes());
         add(format!("{folder}/{file}"), &artefact.bytes);
     }
