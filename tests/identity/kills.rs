@@ -169,8 +169,9 @@ impl Session {
         mut check: impl FnMut(&mut Self, Option<Value>),
     ) -> usize {
         let mut session = self;
-        let mut number = 1;
+        let (mut number, mut uncounted) = (1, 0);
         loop {
+            assert!(uncounted < ATTEMPTS, "strace does not take hold of the program");
             let (path, form) = request(&session);
             let fields = basic(Some((&session.login.0, &session.login.1)))
                 + "Content-Type: application/x-www-form-urlencoded\r\n";
@@ -188,6 +189,7 @@ impl Session {
                     if is_counted {
                         return number - 1;
                     }
+                    uncounted += 1;
                 }
                 None => {
                     if let Some(mut strace) = strace {
@@ -230,6 +232,9 @@ fn send(client: &mut Client, path: &str, fields: &str, form: &str) -> Option<Val
     Some(serde_json::from_slice(&response.body).unwrap_or_default())
 }
 
+/// That strace gets to take hold of a program.
+const ATTEMPTS: usize = 50;
+
 /// Of SQLite's log, in bytes.
 const HALF_A_PAGE: usize = 2_060;
 
@@ -244,7 +249,7 @@ struct Strace(Child);
 
 impl Strace {
     fn attach(manager: &KeyManager, number: usize, writes: Writes<'_>) -> Self {
-        loop {
+        for _ in 0..ATTEMPTS {
             let mut strace = Self::of_threads(manager, number, writes);
             if is_traced(&manager.process) {
                 return strace;
@@ -252,6 +257,7 @@ impl Strace {
             // A thread has begun meanwhile.
             strace.detach();
         }
+        panic!("strace does not take hold of all threads");
     }
 
     /// Of those that there are.

@@ -66,6 +66,15 @@ impl Content {
         Self { part, diagnostics, ..Self::default() }
     }
 
+    /// Whether something of it could not be read, perhaps since it is still being written.
+    pub(crate) fn is_incomplete(&self) -> bool {
+        match &self.part {
+            None => true,
+            Some(Part::Artefacts(set)) => set.artefacts.iter().any(|one| !one.problems.is_empty()),
+            Some(Part::Api(_) | Part::Application(_)) => false,
+        }
+    }
+
     /// Replaces the subscriptions of an application by equal ones that are known.
     pub(crate) fn share(&mut self, shared: &Shared) {
         if let Some(Part::Application(application)) = &mut self.part {

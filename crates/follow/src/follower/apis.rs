@@ -310,7 +310,7 @@ impl Follower {
             }
             FileState::Read(version, node, text, reading) => {
                 self.see(file, version, node);
-                if reading.content.part.is_none() && self.fails_first_time(file, text) {
+                if reading.content.is_incomplete() && self.fails_first_time(file, text) {
                     self.debounce.note(
                         file.to_path_buf(),
                         ChangeKind::Writing,
