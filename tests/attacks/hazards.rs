@@ -40,9 +40,10 @@ fn the_fault_sequence_of_a_hazard_responds() {
         send(&mut client, hazard.name, hazard.content_type, &(hazard.body)());
         target.serves_others();
         let response = client.read();
-        assert_eq!(response.status, 422, "{}", hazard.name);
+        assert_eq!(response.status, 422, "{}: {}", hazard.name, response.text());
         assert!(response.text().contains(hazard.fault), "{}: {}", hazard.name, response.text());
+        // Other parts of the message may still be in progress.
+        target.wait_for_metric("penstock_held_body_bytes", 0);
     }
-    target.wait_for_metric("penstock_held_body_bytes", 0);
     target.serves_others();
 }
