@@ -107,7 +107,8 @@ impl Message {
     /// Whether the body is as it arrived, and its head and its properties say nothing else.
     fn is_as_declared(&self) -> bool {
         let (axis2, format) = (PropertyScope::Axis2, self.body.format());
-        let is_of = |field: Cow<'_, str>| Format::of(&field) == format;
+        let is_of =
+            |field: Cow<'_, str>| *field == *format.content_type() || Format::of(&field) == format;
         self.body.state() == BodyUse::Read
             && format != Format::Multipart
             && self.properties.get(axis2, MESSAGE_TYPE).is_none()

@@ -158,7 +158,10 @@ impl Message {
             | Format::Xml
             | Format::Soap11
             | Format::Soap12 => {
-                self.body.set_charset(format::parameter(&content_type, "charset"));
+                // UTF-8 then.
+                let is_usual = *content_type == *self.body.format().content_type();
+                let charset = || format::parameter(&content_type, "charset");
+                self.body.set_charset((!is_usual).then(charset).flatten());
             }
             Format::Binary => {}
         }

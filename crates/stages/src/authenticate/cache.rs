@@ -246,7 +246,13 @@ fn are_equal(one: &[u8], other: &[u8]) -> bool {
     if one.len() != other.len() || one.len() > SHORT_BYTES {
         return one == other;
     }
-    one.iter().zip(other).fold(0, |bits, (one, other)| bits | (one ^ other)) == 0
+    let (Some(end), Some(other_end)) = (one.last_chunk(), other.last_chunk()) else {
+        return one.iter().zip(other).fold(0, |bits, (one, other)| bits | (one ^ other)) == 0;
+    };
+    let differences = |one: &[u8; 8], other| u64::from_ne_bytes(*one) ^ u64::from_ne_bytes(other);
+    let words = one.as_chunks().0.iter().zip(other.as_chunks().0);
+    let bits = words.fold(0, |bits, (one, other)| bits | differences(one, *other));
+    bits | differences(end, *other_end) == 0
 }
 
 impl Entry {
