@@ -41,11 +41,11 @@ those of `Client-certificates`.
 | `isDefaultVersion` | `x-penstock-default-version` |
 | `lifeCycleStatus` | `x-penstock-lifecycle` |
 | `transport`, `authorizationHeader`, `apiKeyHeader` | `x-wso2-transports`, `x-wso2-auth-header`, `x-wso2-api-key-header` |
-| `securityScheme` | `oauth2`, `basic_auth` and `api_key`: kinds of credential, of which one suffices, as `security-types`. `mutualssl`: client certificates, those of `Client-certificates`; `mutualssl_mandatory` and `oauth_basic_auth_api_key_mandatory`: each client needs one, or a credential. With neither, one of the two suffices |
+| `securityScheme` | `oauth2`, `basic_auth` and `api_key`: kinds of credential, of which one suffices, as `security-types`. `mutualssl`: client certificates, those of `Client-certificates`, which must be there; `mutualssl_mandatory` and `oauth_basic_auth_api_key_mandatory`: each client needs one, or a credential. With neither, one of the two suffices |
 | `endpointConfig` | the endpoint sets, of type `http`, `load_balance` or `failover`, with `endpoint_security` ([credentials](credentials.md)) and `actionDuration` |
 | `corsConfiguration`, `maxTps`, `apiThrottlingPolicy` | `x-wso2-cors`, `x-penstock-max-tps`, `x-throttling-tier` |
 | `responseCachingEnabled`, `cacheTimeout` | `x-wso2-response-cache` |
-| `policies` | only `DefaultSubscriptionless`: no subscription is needed |
+| `policies` | only `DefaultSubscriptionless` or `AsyncDefaultSubscriptionless`: no subscription is needed |
 
 They take precedence over extensions in the description; what `api.yaml` does not have, such as
 `x-penstock-strict-paths`, can be written there. Paths, scopes, plans of operations and `x-auth-type` are those of the

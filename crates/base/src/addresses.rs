@@ -1,6 +1,6 @@
 //! Blocks of IP addresses, and the address of a client behind proxies.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// A network and the length of its prefix.
 pub type Block = (IpAddr, u8);
@@ -54,8 +54,11 @@ pub fn forwarded_for<'v>(
     trusted: &[Block],
 ) -> Option<IpAddr> {
     let texts = values.rev().flat_map(|value| value.rsplit(|byte| *byte == b','));
-    let address = |text: &[u8]| std::str::from_utf8(text).ok()?.trim().parse::<IpAddr>().ok();
-    let addresses = texts.map_while(address).map(|address| address.to_canonical());
+    let address = |text: &[u8]| {
+        let text = std::str::from_utf8(text).ok()?.trim();
+        text.parse().or_else(|_| text.parse().map(|with_port: SocketAddr| with_port.ip())).ok()
+    };
+    let addresses = texts.map_while(address).map(|address: IpAddr| address.to_canonical());
     addresses.into_iter().find(|address| !is_in(trusted, *address))
 }
 
@@ -94,6 +97,9 @@ mod tests {
             (&["192.0.2.9, 192.0.2.1, 10.0.0.1"], Some("192.0.2.1")),
             (&["192.0.2.9", "192.0.2.1,10.0.0.1", "::ffff:10.0.0.2"], Some("192.0.2.1")),
             (&["10.0.0.1"], None),
+            (&["192.0.2.1:5123, 10.0.0.1:80"], Some("192.0.2.1")),
+            (&["[2001:db8::1]:5123"], Some("2001:db8::1")),
+            (&["192.0.2.1:"], None),
             // What is before it may be anything.
             (&["192.0.2.1, unknown, 10.0.0.1"], None),
         ] {

@@ -47,6 +47,19 @@ pub fn read_settings_to_serve(
     };
     let key = session_key::find_or_generate;
     let read = read_with_secrets(file, &mut Secrets::new(), key, &|_| None, &saved);
+    let read = read.and_then(|(settings, warnings)| {
+        let bytes = newest.get().and_then(|newest| Some(newest.whole.as_ref()?.1.as_slice()));
+        let files = settings.gateway.plans.files.iter();
+        let lost = files.filter(|file| {
+            walk::version(file).is_none() && bytes.is_some_and(|bytes| lacks_plans(bytes, file))
+        });
+        let diagnostics: Vec<_> = lost.map(|file| lost_plans(file)).collect();
+        if diagnostics.is_empty() {
+            Ok((settings, warnings))
+        } else {
+            Err(ConfigurationError { diagnostics })
+        }
+    });
     let unusable = newest.into_inner().map(|newest| newest.unusable).unwrap_or_default();
     match read {
         Ok((settings, mut warnings)) => {
@@ -66,6 +79,23 @@ fn saved_plans(bytes: &[u8], file: &Path) -> Option<Vec<u8>> {
     let mut records = saved.records.iter();
     let found = records.find(|record| record.kind == Kind::Plans && record.name == name);
     found.map(|record| record.text.to_vec())
+}
+
+/// Whether a snapshot is from a gateway that used this file of plans, but of a version that did not save its text.
+fn lacks_plans(bytes: &[u8], file: &Path) -> bool {
+    let (Ok(saved), name) = (snapshot::read(bytes), snapshots::name(file)) else { return false };
+    let has = |kind| saved.records.iter().any(|one| one.kind == kind && one.name == name);
+    has(Kind::Root) && !has(Kind::Plans)
+}
+
+fn lost_plans(file: &Path) -> Diagnostic {
+    Diagnostic {
+        severity: Severity::Error,
+        file: file.to_owned(),
+        place: None,
+        message: "does not exist, but was in use when the newest snapshot was written".to_owned(),
+        help: Some("restore it; to do without it, write `plans = []` in [gateway]".into()),
+    }
 }
 
 /// The files of secrets and plans, with their versions before reading.

@@ -1,8 +1,9 @@
 //! The applications and plans of a control plane: what is next, and the file that keeps them, so that a gateway that
 //! restarts knows them while the control plane is down.
 //!
-//! The file is appended to: a line of JSON for each change, that of a plan after `plan`, and `= REVISION` after each
-//! response. What follows the last number is asked for again. If a line is incomplete or damaged, or most of them are
+//! The file is appended to: a line of JSON for each change, that of a plan after `plan`, and `== REVISION` after each
+//! response. What follows the last number is asked for again. So is everything after `= REVISION`, which versions without
+//! plans wrote. If a line is incomplete or damaged, or most of them are
 //! outdated, everything is asked for again, and a new file replaces it.
 
 use std::collections::{BTreeMap, HashSet};
@@ -262,7 +263,7 @@ impl Log {
             serde_json::to_writer(&mut text, application)?;
             text.push(b'\n');
         }
-        writeln!(text, "= {}", page.revision)?;
+        writeln!(text, "== {}", page.revision)?;
         fs::create_dir_all(self.folder())?;
         let file = if self.anew { &self.new_file() } else { &self.file };
         let mut opened = OpenOptions::new().append(true).create(true).mode(0o600).open(file)?;
@@ -285,8 +286,11 @@ enum Line {
 /// `None`: the line is damaged, or not complete.
 fn parse(line: &[u8]) -> Option<Line> {
     let line = line.strip_suffix(b"\n")?;
-    if let Some(number) = line.strip_prefix(b"= ") {
+    if let Some(number) = line.strip_prefix(b"== ") {
         return Some(Line::Revision(std::str::from_utf8(number).ok()?.parse().ok()?));
+    }
+    if line.starts_with(b"= ") {
+        return Some(Line::Revision(0));
     }
     let entry = match line.strip_prefix(PLAN) {
         Some(plan) => Entry::Plan(serde_json::from_slice(plan).ok()?),
@@ -349,12 +353,16 @@ mod tests {
     fn what_was_kept_is_read_again() {
         check(|_| {}, (7, "/p a b c -a"));
         check(Vec::clear, (0, ""));
+        let old = |bytes: &mut Vec<u8>| {
+            *bytes = String::from_utf8_lossy(bytes).replace("== ", "= ").into_bytes();
+        };
+        check(old, (0, "/p a b c -a"));
     }
 
     #[test]
     fn what_is_cut_off_or_damaged_is_asked_for_again() {
         check(|bytes| bytes.truncate(bytes.len() - 1), (0, "/p a b c -a"));
-        check(|bytes| bytes.truncate(bytes.len() - 4), (3, "/p a b c -a"));
+        check(|bytes| bytes.truncate(bytes.len() - 5), (3, "/p a b c -a"));
         check(|bytes| bytes.truncate(bytes.len() - 10), (0, "/p a b c"));
         check(|bytes| bytes[3] = 0, (0, ""));
     }

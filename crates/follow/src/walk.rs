@@ -172,8 +172,8 @@ pub(crate) fn is_description(path: &Path) -> bool {
 }
 
 /// Whether a file belongs to a project of API Manager, whose `api.yaml` describes the API. Only names that projects have are
-/// looked up.
-fn is_part_of_project(file: &Path) -> bool {
+/// looked up. `Definitions/swagger.yaml` always does: `api.yaml` may still have to come.
+pub(crate) fn is_part_of_project(file: &Path) -> bool {
     const FOLDERS: [&str; 8] = [
         "Definitions",
         "Docs",
@@ -193,6 +193,11 @@ fn is_part_of_project(file: &Path) -> bool {
         path.file_name().and_then(|name| name.to_str()).is_some_and(|name| names.contains(&name))
     };
     let parts = file.ancestors().filter_map(|path| Some((path, path.parent()?)));
+    if file.file_stem().is_some_and(|stem| stem == "swagger")
+        && file.parent().is_some_and(|folder| folder.ends_with(FOLDERS[0]))
+    {
+        return true;
+    }
     parts.enumerate().any(|(above, (path, folder))| {
         let names: &[&str] = if above == 0 { &FILES } else { &FOLDERS };
         is_named(path, names) && is_project(folder)
@@ -365,6 +370,7 @@ mod tests {
             "p/Definitions/swagger.yaml",
             "p/Docs/How/document.yaml",
             "other/Definitions/a.yaml",
+            "other/Definitions/swagger.yaml",
             "other/api_meta.yaml",
         ] {
             fs::write(root.join(file), "x").unwrap();

@@ -24,11 +24,13 @@ impl Peer {
     /// The client of a trusted proxy, which is not the other end itself: certificates are those of the proxy. `None`: the
     /// request is that of the other end.
     pub(crate) fn client(&self, head: &HeaderMap, trusted: &[Block]) -> Option<Self> {
-        if !addresses::is_in(trusted, self.address.to_canonical()) {
+        const FORWARDED_FOR: &str = "x-forwarded-for";
+        let is_proxy = addresses::is_in(trusted, self.address.to_canonical());
+        if !is_proxy || !head.contains_key(FORWARDED_FOR) {
             return None;
         }
-        let values = head.get_all("x-forwarded-for").into_iter().map(HeaderValue::as_bytes);
-        let address = addresses::forwarded_for(values, trusted)?;
+        let values = head.get_all(FORWARDED_FOR).into_iter().map(HeaderValue::as_bytes);
+        let address = addresses::forwarded_for(values, trusted).unwrap_or(self.address);
         Some(Self { address, certificates: Vec::new() })
     }
 

@@ -56,14 +56,18 @@ async fn next(
     after: u64,
     wait: Duration,
 ) -> Result<u64, Refusal> {
-    if !wait.is_zero() && revision.receiver_count() >= limits::READERS_MAX {
+    let is_full = revision.receiver_count() >= limits::READERS_MAX;
+    // Before the number is read, so that no change is missed.
+    let subscribed = (!is_full && !wait.is_zero()).then(|| revision.subscribe());
+    let last = store.revision().await?;
+    if last > after || wait.is_zero() {
+        return Ok(last);
+    }
+    let Some(mut revision) = subscribed else {
         tracing::error!(most = limits::READERS_MAX, "too many gateways wait for changes");
         return Err(Refusal::Unavailable);
-    }
-    // Before the number is read, so that no change is missed.
-    let mut revision = revision.subscribe();
-    let last = store.revision().await?;
-    if last > after || timeout(wait, revision.wait_for(|last| *last > after)).await.is_err() {
+    };
+    if timeout(wait, revision.wait_for(|last| *last > after)).await.is_err() {
         return Ok(last);
     }
     Ok(store.revision().await?)
@@ -209,8 +213,9 @@ mod tests {
         assert!(
             matches!(next(store, revision, last, Duration::ZERO).await, Ok(found) if found == last)
         );
-        waiting.pop();
         store.put_plan("p", "{}").await.unwrap();
+        assert!(matches!(next(store, revision, last, NEVER).await, Ok(found) if found > last));
+        waiting.pop();
         assert!(matches!(next(store, revision, last, NEVER).await, Ok(found) if found > last));
     }
 

@@ -109,11 +109,10 @@ impl Store {
     /// The database's.
     pub async fn is_in_an_application(&self, text: &str) -> Result<bool, StoreError> {
         let select = self.sql(
-            "SELECT 1 FROM applications WHERE removed_s = 0 AND LOWER(document) LIKE ? ESCAPE '!' \
-             LIMIT 1",
+            "SELECT 1 FROM applications WHERE removed_s = 0 AND LOWER(document) LIKE LOWER(?) \
+             ESCAPE '!' LIMIT 1",
         );
-        let escaped =
-            text.to_ascii_lowercase().replace('!', "!!").replace('%', "!%").replace('_', "!_");
+        let escaped = text.replace('!', "!!").replace('%', "!%").replace('_', "!_");
         let query = sqlx::query(select).bind(format!("%{escaped}%"));
         Ok(query.fetch_optional(&self.pool).await?.is_some())
     }

@@ -280,7 +280,9 @@ impl Follower {
 
     /// Records the state of a file. `None`: nothing to apply.
     fn record(&mut self, file: &Arc<Path>, state: FileState) -> Option<Found> {
-        if !self.is_below_roots(file) {
+        let is_root = || Roots::paths(&self.settings).any(|root| **root == **file);
+        let is_part = || walk::is_description(file) && walk::is_part_of_project(file) && !is_root();
+        if !self.is_below_roots(file) || is_part() {
             self.forget(file);
             return Some(Found::Removed);
         }

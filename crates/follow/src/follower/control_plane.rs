@@ -610,7 +610,7 @@ mod tests {
             take(&mut follower, revision, &[], false);
         }
         let written = fs::read_to_string(file(&follower)).unwrap();
-        assert!(written.ends_with("\n= 5\n= 6\n"), "{written}");
+        assert!(written.ends_with("\n== 5\n== 6\n"), "{written}");
         take(&mut follower, 9, &[("b", "x")], false);
         drop(follower);
         let follower = self::follower(folder.path());

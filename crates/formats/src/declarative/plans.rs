@@ -121,7 +121,8 @@ pub fn read_published_plan(file: &Path, document: &Value) -> (Option<Plans>, Vec
     match toml::to_string(&json!({ "plan": [document] })) {
         Ok(text) => {
             let text = Ok(text.into_bytes());
-            let found = read(file, &text, (&mut plans, &mut Vec::new()), &mut report);
+            // The name of a plan may end like that of a file of another format.
+            let found = read(Path::new(""), &text, (&mut plans, &mut Vec::new()), &mut report);
             found.into_iter().for_each(|found| insert(&mut plans, found));
         }
         Err(error) => report.error(None, error.to_string(), "write it as in plans.toml, in JSON"),

@@ -161,6 +161,9 @@ pub(super) fn read(
     Some(outcome)
 }
 
+/// The plans of APIs that need no subscription.
+const FREE: [&str; 2] = ["DefaultSubscriptionless", "AsyncDefaultSubscriptionless"];
+
 /// The members of a description that say what `data` says.
 fn translated<'a>(data: &Map<'a>, refs: Refs<'_>, report: &mut Report) -> Vec<Member<'a>> {
     let mut found = Vec::new();
@@ -201,7 +204,7 @@ fn translated<'a>(data: &Map<'a>, refs: Refs<'_>, report: &mut Report) -> Vec<Me
         let members = std::iter::once(with("enabled", member.value.clone())).chain(timeout);
         found.push(map("x-wso2-response-cache", members.collect(), member.key_place));
     }
-    let is_free = |node: &Node<'_>| node.as_text().is_some_and(|it| it.starts_with("DefaultSub"));
+    let is_free = |node: &Node<'_>| node.as_text().is_some_and(|plan| FREE.contains(&plan));
     let plans = data.member("policies");
     if let Some(member) = plans.filter(|member| {
         member.value.as_list().is_some_and(|all| !all.is_empty() && all.iter().all(is_free))
@@ -289,10 +292,9 @@ fn security(member: &Member<'_>, refs: Refs<'_>, report: &mut Report) -> Vec<Mem
         match certificates(place, refs, report) {
             Some(certificates) => found.push(certificates),
             None => {
-                let message = format!(
-                    "the project has no `{CERTIFICATES}`: every certificate of `[tls] client_ca` is accepted"
-                );
-                report.warning(place, message, "");
+                let message = format!("`{CERTIFICATE}`: the project has no `{CERTIFICATES}`");
+                let help = format!("export it with its certificates, or remove `{CERTIFICATE}`");
+                report.error(place, message, help);
             }
         }
     }

@@ -30,6 +30,9 @@ use crate::worker::Worker;
 
 pub(crate) use pages::respond;
 
+/// How often a session is renewed for one request, of which all but the last may be known and have expired.
+const RENEWALS_MAX: usize = 3;
+
 /// Why a request has no session.
 pub(crate) enum Refused {
     Auth(AuthFailure),
@@ -75,26 +78,37 @@ pub(crate) async fn session<C: Client>(
         let renewed = give_renewed(exchange, revision);
         return Ok(renewed.unwrap_or_else(|| Arc::new(session)));
     }
-    let outcome = match (renewing, &session.refresh_token) {
-        (Some(renewing), _) => renewing.outcome(worker, client).await.map_err(Refused::Fault)?,
-        (None, Some(_)) => Renewal::Failed,
-        (None, None) => Renewal::Refused,
-    };
-    match outcome {
-        Renewal::Renewed(renewed) => {
-            give(exchange, provider, &renewed).map_err(Refused::Fault)?;
-            worker
-                .sign_ins
-                .renewals
-                .given(sessions::key(&provider.login.name, &session), worker.resources.now_us());
-            Ok(renewed)
-        }
-        Renewal::Failed => Err(Refused::Auth(AuthFailure::IssuerUnavailable)),
-        Renewal::Refused => {
-            let (session, failure) = (&session, AuthFailure::Expired);
-            Err(begin_again(exchange, revision, (provider, session, failure), client).await)
+    let first = sessions::key(&provider.login.name, &session);
+    let (mut renewing, mut over) = (renewing, Arc::new(session));
+    for _ in 0..RENEWALS_MAX {
+        let outcome = match (renewing, &over.refresh_token) {
+            (Some(renewing), _) => {
+                renewing.outcome(worker, client).await.map_err(Refused::Fault)?
+            }
+            (None, Some(_)) => Renewal::Failed,
+            (None, None) => Renewal::Refused,
+        };
+        match outcome {
+            Renewal::Renewed(renewed) if worker.resources.exact().unix_s < renewed.expires_s => {
+                give(exchange, provider, &renewed).map_err(Refused::Fault)?;
+                worker.sign_ins.renewals.given(first, worker.resources.now_us());
+                return Ok(renewed);
+            }
+            // It was renewed for an earlier request, and has expired since.
+            Renewal::Renewed(renewed) => {
+                renewing = Renewing::of(worker, revision, (provider, &renewed));
+                over = renewed;
+            }
+            Renewal::Failed => break,
+            Renewal::Refused => {
+                let (session, failure) = (&over, AuthFailure::Expired);
+                return Err(
+                    begin_again(exchange, revision, (provider, session, failure), client).await
+                );
+            }
         }
     }
+    Err(Refused::Auth(AuthFailure::IssuerUnavailable))
 }
 
 /// The same as [`begin`], for a session that is over. A user who has just signed in would come back with the same `failure`.
@@ -242,6 +256,10 @@ pub(crate) fn give_renewed(
 ) -> Option<Arc<Session>> {
     let Renewing { login, key, outcome } = &**exchange.renewing.as_ref()?;
     let Some(Renewal::Renewed(renewed)) = outcome.borrow().clone() else { return None };
+    let now_s = exchange.worker.resources.exact().unix_s;
+    if renewed.expires_s <= now_s {
+        return None;
+    }
     let (provider, key) = (revision.live.logins.find(login.name.as_bytes())?, *key);
     exchange.renewing = None;
     // That it does not fit is logged.

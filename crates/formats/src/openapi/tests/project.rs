@@ -108,11 +108,22 @@ fn what_an_api_is_called_where_and_how_is_in_api_yaml() {
     let limited = of("maxTps: null", "maxTps: {production: 10, productionTimeUnit: MINUTE}");
     assert!(limited.backend.production.is_some());
     assert!(of("", "").subscription);
-    assert!(!of("[Gold, Unlimited]", "[DefaultSubscriptionless]").subscription);
+    for plan in ["DefaultSubscriptionless", "AsyncDefaultSubscriptionless"] {
+        assert!(!of("[Gold, Unlimited]", &format!("[{plan}]")).subscription);
+    }
+    assert!(of("[Gold, Unlimited]", "[DefaultSubscribers]").subscription);
     let cors = "  corsConfiguration: {corsConfigurationEnabled: true, accessControlAllowOrigins: ['https://a.example'], \
                 accessControlAllowCredentials: true, accessControlAllowHeaders: [X-A], accessControlAllowMethods: [GET]}\n";
     assert_eq!(served(cors, "").cors.expect("it is on").allow_origins, ["https://a.example"]);
 }
+
+const CERTIFIED: [(&str, &str); 2] = [
+    (
+        "Client-certificates/client_certificates.yaml",
+        "type: client_certificates\ndata:\n- {alias: a, certificate: a.crt, tierName: Gold}\n",
+    ),
+    ("Client-certificates/a.crt", include_str!("client.crt")),
+];
 
 #[test]
 fn security_schemes_are_kinds_of_credential_and_certificates() {
@@ -134,11 +145,20 @@ fn security_schemes_are_kinds_of_credential_and_certificates() {
         ),
         ("[mutualssl]", format!("{scope} optional"), true),
     ] {
-        let warned = "30:3: warning: every certificate";
-        let expect_diagnostics = if schemes.contains("mutualssl") { warned } else { "" };
-        let api = served(&format!("  securityScheme: {schemes}\n"), expect_diagnostics);
+        let more = format!("{ENDPOINT}  securityScheme: {schemes}\n");
+        let outcome = project(&more, &CERTIFIED);
+        assert_lines(&shown(&outcome), "");
+        let api = outcome.api.expect("it is served");
         assert_eq!(operations(&api), [format!("GET /dogs {expect}")], "{schemes}");
         assert_eq!(api.mutual_tls, needs_certificate, "{schemes}");
+    }
+    // Any certificate of `[tls] client_ca` would be accepted.
+    let more = format!("{ENDPOINT}  securityScheme: [oauth2, mutualssl]\n");
+    let empty = [("Client-certificates/client_certificates.yaml", "data: []\n")];
+    for files in [&[][..], &empty] {
+        let outcome = project(&more, files);
+        assert_lines(&shown(&outcome), "30:3: error: `mutualssl`: the project has no");
+        assert!(outcome.api.is_none());
     }
     let keys = served("  securityScheme: [api_key]\n  apiKeyHeader: X-Key\n", "");
     assert_eq!(operations(&keys), ["GET /dogs header:x-key query:apikey"]);
@@ -146,9 +166,7 @@ fn security_schemes_are_kinds_of_credential_and_certificates() {
 
 #[test]
 fn client_certificates_are_those_of_the_project() {
-    let pem = include_str!("client.crt");
-    let listed =
-        "type: client_certificates\ndata:\n- {alias: a, certificate: a.crt, tierName: Gold}\n";
+    let [(_, listed), (_, pem)] = CERTIFIED;
     let more = format!("{ENDPOINT}  securityScheme: [mutualssl]\n");
     for (folder, production, sandbox) in [("", 1, 1), ("/PRODUCTION", 1, 0), ("/SANDBOX", 0, 1)] {
         let list = format!("Client-certificates{folder}/client_certificates.yaml");
