@@ -763,4 +763,8 @@ fn an_endpoint_says_in_which_charset_it_wants_bodies() {
     assert_eq!(&*sent("UTF-8").0, "é".as_bytes());
     let wrong = "<endpoint name=\"e\"><address uri=\"http://a/\" encoding=\"none\"/></endpoint>";
     assert!(diagnostics(wrong).concat().contains("`encoding` is `none`, no charset"));
+    let member = "<endpoint><address uri=\"http://a/\" encoding=\"utf-8\"/></endpoint>";
+    let group =
+        format!("<endpoint name=\"e\"><loadbalance>{member}{member}</loadbalance></endpoint>");
+    assert_eq!(diagnostics(&group), Vec::<String>::new());
 }
