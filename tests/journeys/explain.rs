@@ -161,7 +161,7 @@ fn the_picture_is_well_formed_and_says_what_it_shows() {
 
 #[test]
 fn what_has_errors_does_not_hide_the_rest_of_a_folder() {
-    let (_, output) = run(&["explain", "."], 0);
+    let (_, output) = run(&["explain", "."], 1);
     assert!(output.contains("wrong.xml:1:57: error: there is no endpoint `x`"), "{output}");
     assert!(output.contains("proxy Split at") && !output.contains("proxy P at"), "{output}");
     let (_, output) = run(&["explain", ".", "--name", "P"], 1);

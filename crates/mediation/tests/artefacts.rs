@@ -227,9 +227,19 @@ fn a_local_entry_may_be_a_sequence_of_another_file() {
         problems: Vec::new(),
         application: None,
     };
-    let set = model::ArtefactSet { artefacts: vec![artefact], ..model::ArtefactSet::default() };
+    let mut set = model::ArtefactSet { artefacts: vec![artefact], ..model::ArtefactSet::default() };
     let (program, diagnostics) = Compiler::compile_set(&set);
     assert_eq!((program.proxies().len(), diagnostics), (1, Vec::new()));
+    // What is wrong with the entry is wrong with what it holds.
+    set.artefacts[0].problems.push(model::Diagnostic {
+        severity: model::Severity::Error,
+        file: "a.xml".into(),
+        place: Some(model::Place { line: 1, column: 70 }),
+        message: "wrong".to_owned(),
+        help: None,
+    });
+    let (program, diagnostics) = Compiler::compile_set(&set);
+    assert_eq!(program.proxies().len(), 0, "{diagnostics:?}");
 }
 
 #[test]
@@ -509,7 +519,17 @@ fn what_an_endpoint_cannot_do_is_said_by_name() {
         (
             "<http uri-template=\"http://h\"><authentication><oauth><clientCredentials>\
              <clientId>{$ctx:id}</clientId></clientCredentials></oauth></authentication></http>",
-            "tokens are not for one message",
+            "`clientId` is an expression: tokens are not for one message",
+        ),
+        (
+            "<http uri-template=\"http://h\"><authentication><oauth><clientCredentials>\
+             <clientSecret>of-${configs.none}</clientSecret></clientCredentials></oauth></authentication></http>",
+            "`configs.none` has no value",
+        ),
+        (
+            "<http uri-template=\"http://h\"><authentication><oauth><clientCredentials>\
+             <clientSecret>of-${vars.a}</clientSecret></clientCredentials></oauth></authentication></http>",
+            "`clientSecret` is an expression",
         ),
         (
             "<http uri-template=\"http://h\"><authentication><oauth><clientCredentials>\
@@ -763,4 +783,8 @@ fn an_endpoint_says_in_which_charset_it_wants_bodies() {
     assert_eq!(&*sent("UTF-8").0, "é".as_bytes());
     let wrong = "<endpoint name=\"e\"><address uri=\"http://a/\" encoding=\"none\"/></endpoint>";
     assert!(diagnostics(wrong).concat().contains("`encoding` is `none`, no charset"));
+    let member = "<endpoint><address uri=\"http://a/\" encoding=\"utf-8\"/></endpoint>";
+    let group =
+        format!("<endpoint name=\"e\"><loadbalance>{member}{member}</loadbalance></endpoint>");
+    assert_eq!(diagnostics(&group), Vec::<String>::new());
 }

@@ -255,6 +255,44 @@ fn no_more_parts_are_made_than_the_host_sends_at_a_time() {
 }
 
 #[test]
+fn the_client_does_not_wait_for_parts_that_nobody_needs_an_answer_to() {
+    let items: Vec<_> = (0..100).map(|n| n.to_string()).collect();
+    let ran = run(&format!("[{}]", items.join(",")), &one_way("json-eval($)"), &silent);
+    assert!(matches!(ran.outcome, Outcome::Accepted), "{ran:?}");
+    assert_eq!(ran.sent.len(), 100);
+}
+
+fn one_way(items: &str) -> String {
+    format!(
+        "<inSequence><property name=\"OUT_ONLY\" value=\"true\"/><iterate expression=\"{items}\"><target endpoint=\"a\"/>\
+         </iterate></inSequence>"
+    )
+}
+
+/// What is sent is released, and would have no end otherwise.
+#[test]
+fn parts_with_a_long_header_use_up_the_budget() {
+    let header = format!("<e:Header><h>{}</h></e:Header>", "h".repeat(100_000));
+    let items = format!("<o>{}</o>", "<i/>".repeat(300));
+    let body = format!(
+        "<e:Envelope xmlns:e=\"http://schemas.xmlsoap.org/soap/envelope/\">{header}<e:Body>{items}</e:Body></e:Envelope>"
+    );
+    let target = one_way("//i");
+    let program =
+        program(&format!("{ENDPOINTS}<proxy name=\"P\"><target>{target}</target></proxy>"));
+    let flow = program.proxies()[0].flow;
+    let with = |steps| {
+        let budget = Budget::new(steps, 256 << 20);
+        drive_run(Run::new(Arc::clone(&program), flow, request(&body), budget), &silent)
+    };
+    let ran = with(100_000);
+    let Outcome::Failed(failure) = &ran.outcome else { panic!("{} were sent", ran.sent.len()) };
+    assert!(failure.to_string().contains("steps"), "{failure}");
+    assert!((100..300).contains(&ran.sent.len()), "{} were sent", ran.sent.len());
+    assert_eq!(with(1_000_000).sent.len(), 300);
+}
+
+#[test]
 fn a_part_that_cannot_be_made_fails_the_message() {
     let properties: String =
         (0..1_024).map(|n| format!("<property name=\"p{n}\" value=\"\"/>")).collect();

@@ -63,7 +63,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         follow::write_public(file, svg::document(&outlines).as_bytes())
             .map_err(|error| Failure::file("write", file, &error))?;
     }
-    stdout(&text::of(&outlines))
+    stdout(&text::of(&outlines))?;
+    if errors.is_empty() { Ok(()) } else { Err(Failure::Reported) }
 }
 
 /// The sizes of [`outline::COST_BYTES`].

@@ -233,13 +233,15 @@ fn request(arguments: &Arguments, program: &Program) -> Result<Message, Failure>
     let plain = PlainHead { method: arguments.method.clone(), target, fields };
     // What follows is added to an endpoint's address.
     let (method, has_body) = (&*plain.method, !body.is_empty());
-    let asked = Asked { method, secure: false, head: &plain, has_body };
+    let asked = Asked { method, secure: arguments.https, head: &plain, has_body };
     let prefix_len = match arguments.path.as_deref().map(|path| program.resource(&asked, path)) {
         Some(Matched::Resource(found)) => found.api.base_path.len(),
         Some(_) | None => plain.target.len(),
     };
     let head = BenchHead { plain, prefix_len, status: None };
-    Ok(Message::new(Direction::Request, Box::new(head), body))
+    let mut message = Message::new(Direction::Request, Box::new(head), body);
+    message.arrival.secure = arguments.https;
+    Ok(message)
 }
 
 /// What `try` prints of a message that goes nowhere, such as at the end of a sequence.

@@ -86,8 +86,9 @@ impl Compiler {
             self.error(&other, message, None);
         }
         let endpoint = self.deeper(&child, Self::endpoint_kind);
-        // Source: Synapse's `Axis2FlexibleMEPClient`.
-        if let Some(name) = child.attribute("encoding").filter(|name| !name.is_empty()) {
+        // Source: Synapse's `Axis2FlexibleMEPClient`. UTF-8 is what is written without it.
+        let is_set = |name: &&str| !name.is_empty() && !name.eq_ignore_ascii_case("utf-8");
+        if let Some(name) = child.attribute("encoding").filter(is_set) {
             match property::charset(name) {
                 Some(charset) => properties.insert(0, charset),
                 None => self.error(&child, format!("`encoding` is `{name}`, no charset"), None),

@@ -55,11 +55,11 @@ impl Compiler {
             let message = format!("there is no local entry or registry resource `{key}`");
             self.error(element, message, help);
         }
-        self.artefacts.uses("localEntry", key);
         found
     }
 
     pub(crate) fn entry_or_none(&mut self, key: &str) -> Option<Entry> {
+        self.artefacts.uses("localEntry", key);
         self.entries.get(key).cloned().or_else(|| self.registry_entry(key))
     }
 

@@ -176,6 +176,10 @@ impl Compiler {
         let artefact = unit.node;
         let element = Element::new(artefact);
         let name = unit.key.or(artefact.attribute("", "name")).unwrap_or_default().to_owned();
+        if let Some(key) = unit.key {
+            // What reports an error in it may be the entry that holds it.
+            self.artefacts.uses("localEntry", key);
+        }
         match artefact.local_name() {
             "sequence" => {
                 let id = self.new_sequence();

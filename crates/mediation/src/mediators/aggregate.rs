@@ -110,30 +110,37 @@ impl Aggregate {
             Some(expression) => !expression.selects_nodes(),
             None => message.body.format() == Format::Json,
         };
-        let piece = if is_json {
+        if is_json {
             let text = match &self.expression {
                 Some(expression) => scene.with(expression, message, json_text)?,
                 None => body_json(message, scene)?,
             };
-            Piece { text: text.into_bytes(), is_json, elements: 0 }
+            let piece = Piece { text: text.into_bytes(), is_json, elements: 0 };
+            scene.budget.charge_memory(piece.bytes())?;
+            Ok(piece)
         } else {
-            self.elements(scene, message)?
-        };
-        scene.budget.charge_memory(piece.bytes())?;
-        Ok(piece)
+            self.elements(scene, message)
+        }
     }
 
+    /// The elements of a message, each charged before it is appended: one may be inside another.
     fn elements(&self, scene: &Scene<'_>, message: &Message) -> Result<Piece, Failure> {
         let Some(expression) = &self.expression else {
             let payload = message.body.payload(scene.budget)?;
             let text = payload.map(serialise).unwrap_or_default();
+            scene.budget.charge_memory(text.len())?;
             return Ok(Piece { text, is_json: false, elements: usize::from(payload.is_some()) });
         };
         let view = scene.view(message);
         let nodes = expression.nodes(&view, scene.budget)?;
-        let elements = || nodes.iter().filter(|node| node.is_element());
-        let text = elements().flat_map(|element| serialise(*element)).collect();
-        Ok(Piece { text, is_json: false, elements: elements().count() })
+        let mut piece = Piece { text: Vec::new(), is_json: false, elements: 0 };
+        for element in nodes.iter().filter(|node| node.is_element()) {
+            let text = serialise(*element);
+            scene.budget.charge_memory(text.len())?;
+            piece.text.extend_from_slice(&text);
+            piece.elements = piece.elements.saturating_add(1);
+        }
+        Ok(piece)
     }
 
     fn join_json(

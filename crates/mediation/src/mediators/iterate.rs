@@ -154,8 +154,17 @@ impl Pieces {
         self.items.len().saturating_sub(self.made)
     }
 
-    /// The next one.
+    /// The next one. It is charged steps for what it keeps, since that is released when it was sent.
     pub(super) fn next(&mut self, budget: &Budget) -> Result<Option<Message>, Failure> {
+        let (used, before) = (budget.bytes_used(), self.shell.kept());
+        let Some(piece) = self.make(budget)? else { return Ok(None) };
+        let kept = piece.kept().bytes as u64;
+        self.shell.release_since((used.saturating_add(kept), before), budget);
+        budget.charge_steps(kept / limits::RELEASED_BYTES_PER_STEP)?;
+        Ok(Some(piece))
+    }
+
+    fn make(&mut self, budget: &Budget) -> Result<Option<Message>, Failure> {
         let Some(item) = self.items.get(self.made) else { return Ok(None) };
         let format = self.shell.body.format();
         let mut piece = self.shell.copy(budget)?;
@@ -188,9 +197,7 @@ impl Pieces {
             let new = document.import(root)?;
             document.append(at, new)?;
         }
-        let written = document.write(undeclared())?;
-        budget.release_memory(rest.heap_bytes());
-        Ok(written)
+        Ok(document.write(undeclared())?)
     }
 
     /// What they were charged beside the common message.

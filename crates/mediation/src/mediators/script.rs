@@ -327,11 +327,14 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
         compiler.error(element, message, Some(help));
         return None;
     }
-    let markup = E4X.iter().find(|part| source.contains(**part)).map(|part| (*part).to_owned());
-    if let Some(part) = markup.or_else(|| xml_member(&source)) {
+    if let Some(part) = E4X.iter().find(|part| is_code(&source, part)) {
         let message = format!("the script uses `{part}`");
         compiler.error(element, message, Some(NO_E4X.to_owned()));
         return None;
+    }
+    if let Some(part) = xml_member(&source) {
+        let message = format!("the script seems to use `{part}`, which fails if it is XML");
+        compiler.warning(element, message, Some(NO_E4X.to_owned()));
     }
     if let Some(name) = unknown_method(&source) {
         let nearest = base::names::nearest(name, METHODS.iter().copied());
@@ -361,6 +364,17 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
 }
 
 const NO_E4X: &str = "XML in JavaScript (E4X) is not served: write XML as text";
+
+/// Whether `part` is somewhere in the script where it cannot be in a comment or a string.
+fn is_code(source: &str, part: &str) -> bool {
+    source.match_indices(part).filter_map(|(at, _)| source.get(..at)).any(|before| {
+        let line = before.rsplit('\n').next().unwrap_or_default();
+        !before.contains("/*")
+            && !before.contains('`')
+            && !line.contains("//")
+            && !line.contains(['"', '\''])
+    })
+}
 
 /// A member that XML has in E4X and a text has not, such as `p.symbol` behind `p = mc.getPayloadXML()`. What this does not
 /// find fails when it runs.

@@ -32,7 +32,7 @@ impl Message {
         let charged = self.properties.charged();
         self.properties.retain_scopes(|_| false);
         let free = charged.saturating_sub(self.properties.charged());
-        budget.release_memory(free.saturating_add(self.field_bytes));
+        budget.release_memory(free.saturating_add(self.copied_bytes));
     }
 
     /// Releases what was charged since `used` bytes of `budget` were used, and the message kept `before`, but for what it

@@ -76,6 +76,8 @@ pub struct Message {
     pub arrival: Arrival,
     /// Memory of all header fields that were copied or set, those included that were replaced.
     field_bytes: usize,
+    /// Those of them that were charged when the message was copied.
+    copied_bytes: usize,
 }
 
 impl Message {
@@ -83,7 +85,9 @@ impl Message {
     pub fn new(direction: Direction, head: Box<dyn Head>, body: Body) -> Self {
         let properties = Properties::default();
         let arrival = Arrival::default();
-        let mut message = Self { direction, head, body, properties, arrival, field_bytes: 0 };
+        let (field_bytes, copied_bytes) = (0, 0);
+        let mut message =
+            Self { direction, head, body, properties, arrival, field_bytes, copied_bytes };
         message.note_unless_streaming();
         message
     }
@@ -181,6 +185,7 @@ impl Message {
             properties: self.properties.clone(),
             arrival: self.arrival,
             field_bytes,
+            copied_bytes: field_bytes,
         })
     }
 

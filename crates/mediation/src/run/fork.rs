@@ -160,17 +160,25 @@ impl Unstarted {
     }
 }
 
+/// Drops parts that are not made any more, and releases what they and their common message were charged.
+fn release(mut parts: Box<dyn Parts>, budget: &Budget) {
+    budget.release_memory(parts.bytes());
+    parts.each(&mut |message| std::mem::replace(message, placeholder()).release(budget));
+}
+
 impl Run {
     pub(super) fn fork(&mut self, branch: Box<Branch>, fork: Fork) -> Turn {
         if !self.has_room(fork.parts.left()) {
             return Turn::Gone;
         }
-        if branch.splits.len() >= limits::SEQUENCE_DEPTH_MAX {
-            return Turn::Failed(branch, too_deep());
-        }
-        let after = match branch.after() {
+        let is_deep = branch.splits.len() >= limits::SEQUENCE_DEPTH_MAX;
+        let after = if is_deep { Err(too_deep()) } else { branch.after() };
+        let after = match after {
             Ok(after) => after,
-            Err(failure) => return Turn::Failed(branch, failure),
+            Err(failure) => {
+                release(fork.parts, &self.budget);
+                return Turn::Failed(branch, failure);
+            }
         };
         let number = self.new_id();
         self.queues.push(Unstarted {
@@ -259,8 +267,9 @@ impl Run {
                     self.start(child);
                     self.queues.push(queue);
                 }
-                Ok(None) => self.budget.release_memory(queue.parts.bytes()),
+                Ok(None) => release(queue.parts, &self.budget),
                 Err(failure) => {
+                    self.budget.release_memory(queue.parts.bytes());
                     if let Turn::Go(handled) = self.fail(queue.into_rest(id), failure, context) {
                         self.start(handled);
                     }
@@ -278,8 +287,16 @@ impl Run {
             let active = queue.active.and_then(|active| self.branches.get(&active));
             return active.is_none_or(|branch| is_sent(&branch.wait));
         }
-        let is_branch = |waiter: &&Waiter| matches!(waiter, Waiter::Branch(_));
-        self.asks.values().filter(is_branch).count() < MEDIATED_EXCHANGES_MAX
+        // The client's response does not wait for what nobody needs an answer to.
+        let is_one_way = |id: &BranchId| {
+            let wait = self.branches.get(id).map(|branch| branch.wait);
+            matches!(wait, Some(Wait::OneWay { .. }))
+        };
+        let counts = |waiter: &&Waiter| match waiter {
+            Waiter::Branch(id) => !is_one_way(id),
+            Waiter::Gather(_) | Waiter::Aggregate(_) => false,
+        };
+        self.asks.values().filter(counts).count() < MEDIATED_EXCHANGES_MAX
     }
 
     /// Whether so many more may be alive; else everything ends, since a bomb of forks would go on otherwise.

@@ -161,7 +161,12 @@ impl Run {
         let is_long = withheld > 0 && self.budget.steps_left() == 0;
         self.budget.release_steps(withheld);
         release_unkept(&mut next, message, kept, &self.budget);
-        if next.is_err() {
+        let has_failed = match &next {
+            Ok(Next::Collect(collect)) => collect.piece.is_err(),
+            Ok(_) => false,
+            Err(_) => true,
+        };
+        if has_failed {
             self.budget.resume();
         }
         if is_long && next.is_err() {

@@ -89,6 +89,7 @@ impl Setting<'_> {
 
     fn ended(&self, case: &Case, host: &Host<'_>) -> Result<Ended, String> {
         let mut message = self.message(case)?;
+        message.arrival.secure = case.input.secure;
         let (flow, status) =
             self.flow(case, &mut message).map_err(|failure| failure.to_string())?;
         let Some(flow) = flow else { return Ok(Ended { status, ..Ended::default() }) };

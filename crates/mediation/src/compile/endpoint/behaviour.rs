@@ -175,25 +175,36 @@ impl Compiler {
         missing.is_empty().then_some(client)
     }
 
-    /// A text that is the same for all messages: `${configs.NAME}` is read when the artefact is loaded.
+    /// A text that is the same for all messages: each `${configs.NAME}` in it is read when the artefact is loaded. It may be a
+    /// secret, which no diagnostic shows.
     fn constant(&mut self, element: &Element<'_>) -> Option<String> {
         let written = text(element);
-        let config = written.strip_prefix("${configs.").and_then(|rest| rest.strip_suffix('}'));
-        if let Some(name) = config {
-            let value = self.program.configs.get(name).cloned();
-            if value.is_none() {
+        let mut is_expression = written.starts_with('{') && written.ends_with('}');
+        let (mut constant, mut rest) = (String::new(), &*written);
+        while let Some((before, after)) = rest.split_once("${").filter(|_| !is_expression) {
+            let config = after.strip_prefix("configs.").and_then(|after| after.split_once('}'));
+            let Some((name, after)) = config else {
+                is_expression = true;
+                break;
+            };
+            let Some(value) = self.program.configs.get(name) else {
                 let help = format!("set the environment variable `{name}`");
                 self.error(element, format!("`configs.{name}` has no value"), Some(help));
-            }
-            return value;
+                return None;
+            };
+            constant.push_str(before);
+            constant.push_str(value);
+            rest = after;
         }
-        if written.starts_with(['{', '$']) && written.ends_with('}') {
+        if is_expression {
             let help = "write the value, or `${configs.NAME}`".to_owned();
-            let message = format!("`{written}`: tokens are not for one message");
+            let name = element.name();
+            let message = format!("`{name}` is an expression: tokens are not for one message");
             self.error(element, message, Some(help));
             return None;
         }
-        Some(written)
+        constant.push_str(rest);
+        Some(constant)
     }
 
     pub(super) fn mark(&mut self, element: &Element<'_>, suspend: &mut Suspend) -> Option<()> {
