@@ -243,16 +243,25 @@ impl TokenCache {
 /// may be somebody's choice, and how long its comparison takes does not depend on where it differs.
 fn are_equal(one: &[u8], other: &[u8]) -> bool {
     const SHORT_BYTES: usize = 4 * TAIL_BYTES;
-    if one.len() != other.len() || one.len() > SHORT_BYTES {
+    let length = one.len();
+    if length != other.len() || length > SHORT_BYTES {
         return one == other;
     }
-    let (Some(end), Some(other_end)) = (one.last_chunk(), other.last_chunk()) else {
-        return one.iter().zip(other).fold(0, |bits, (one, other)| bits | (one ^ other)) == 0;
-    };
-    let differences = |one: &[u8; 8], other| u64::from_ne_bytes(*one) ^ u64::from_ne_bytes(other);
+    let ends = |text: &[u8]| Some((*text.first_chunk::<TAIL_BYTES>()?, *text.last_chunk()?));
+    match ends(one).zip(ends(other)) {
+        // The usual length: both ends are all of it.
+        Some((one, other)) if length <= 2 * TAIL_BYTES => {
+            difference(&one.0, &other.0) | difference(&one.1, &other.1) == 0
+        }
+        _ => one.iter().zip(other).fold(0, |bits, (one, other)| bits | (one ^ other)) == 0,
+    }
+}
+
+/// 0 if they are the same.
+fn difference(one: &[u8; TAIL_BYTES], other: &[u8; TAIL_BYTES]) -> u64 {
+    let word = |bytes: &[u8; 8]| u64::from_ne_bytes(*bytes);
     let words = one.as_chunks().0.iter().zip(other.as_chunks().0);
-    let bits = words.fold(0, |bits, (one, other)| bits | differences(one, *other));
-    bits | differences(end, *other_end) == 0
+    words.fold(0, |bits, (one, other)| bits | (word(one) ^ word(other)))
 }
 
 impl Entry {
