@@ -81,6 +81,7 @@ pub(crate) async fn session<C: Client>(
     let first = sessions::key(&provider.login.name, &session);
     let (mut renewing, mut over) = (renewing, Arc::new(session));
     for _ in 0..RENEWALS_MAX {
+        let is_earlier = renewing.as_ref().is_some_and(|one| one.outcome.borrow().is_some());
         let outcome = match (renewing, &over.refresh_token) {
             (Some(renewing), _) => {
                 renewing.outcome(worker, client).await.map_err(Refused::Fault)?
@@ -89,7 +90,9 @@ pub(crate) async fn session<C: Client>(
             (None, None) => Renewal::Refused,
         };
         match outcome {
-            Renewal::Renewed(renewed) if worker.resources.exact().unix_s < renewed.expires_s => {
+            Renewal::Renewed(renewed)
+                if !is_earlier || worker.resources.exact().unix_s < renewed.expires_s =>
+            {
                 give(exchange, provider, &renewed).map_err(Refused::Fault)?;
                 worker.sign_ins.renewals.given(first, worker.resources.now_us());
                 return Ok(renewed);
