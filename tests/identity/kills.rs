@@ -193,7 +193,7 @@ impl Session {
                 }
                 None => {
                     if let Some(mut strace) = strace {
-                        strace.0.wait().unwrap();
+                        strace.end();
                     }
                     session.manager = restarted(session.manager);
                     check(&mut session, None);
@@ -276,6 +276,18 @@ impl Strace {
     fn detach(&mut self) {
         let id = nix::unistd::Pid::from_raw(self.0.id().try_into().unwrap());
         nix::sys::signal::kill(id, nix::sys::signal::Signal::SIGTERM).unwrap();
+        let begun = std::time::Instant::now();
+        while self.0.try_wait().unwrap().is_none() {
+            if begun.elapsed() > harness::PATIENCE / 4 {
+                return self.end();
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    /// It may wait without end for a program that has ended.
+    fn end(&mut self) {
+        self.0.kill().unwrap();
         self.0.wait().unwrap();
     }
 }
