@@ -274,7 +274,8 @@ fn security(member: &Member<'_>, refs: Refs<'_>, report: &mut Report) -> Vec<Mem
     let has = |name: &str| listed.iter().any(|(listed, _)| *listed == name);
     let kinds = listed.iter().filter(|(name, _)| KINDS.contains(name));
     let mut kinds: Vec<_> = kinds.map(|(name, place)| plain((*name).to_owned(), *place)).collect();
-    let (place, has_certificates) = (member.key_place, has(CERTIFICATE));
+    let place = member.key_place;
+    let has_certificates = has(CERTIFICATE) || has(MANDATORY[0]);
     let is_only_certificate = has_certificates && kinds.is_empty();
     let is_optional = has_certificates && (is_only_certificate || !has(MANDATORY[1]));
     if kinds.is_empty() {
