@@ -5,7 +5,7 @@
 //! when a file of SQLite would grow beyond n bytes.
 
 use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStderr, Command, Stdio};
 use std::sync::OnceLock;
 
 use harness::{Client, Files, Issuer, Process, wait_until};
@@ -245,7 +245,11 @@ fn limit_files(process: &Process, bytes: &str) {
     assert!(command.status().expect("prlimit is installed").success());
 }
 
-struct Strace(Child);
+/// With what it prints, which has to be kept open: strace ends if it cannot tell of another thread.
+struct Strace {
+    child: Child,
+    _printed: BufReader<ChildStderr>,
+}
 
 impl Strace {
     fn attach(manager: &KeyManager, number: usize, writes: Writes<'_>) -> Self {
@@ -266,18 +270,19 @@ impl Strace {
         command.args(ended_before(number, writes, &manager.files));
         command.arg("-p").arg(manager.process.id().to_string());
         let mut child = command.stderr(Stdio::piped()).spawn().expect("strace is installed");
+        let mut printed = BufReader::new(child.stderr.take().unwrap());
         let mut line = String::new();
-        BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
+        printed.read_line(&mut line).unwrap();
         assert!(line.contains("attached"), "{line}");
-        Self(child)
+        Self { child, _printed: printed }
     }
 
     /// Lets the program run.
     fn detach(&mut self) {
-        let id = nix::unistd::Pid::from_raw(self.0.id().try_into().unwrap());
+        let id = nix::unistd::Pid::from_raw(self.child.id().try_into().unwrap());
         nix::sys::signal::kill(id, nix::sys::signal::Signal::SIGTERM).unwrap();
         let begun = std::time::Instant::now();
-        while self.0.try_wait().unwrap().is_none() {
+        while self.child.try_wait().unwrap().is_none() {
             if begun.elapsed() > harness::PATIENCE / 4 {
                 return self.end();
             }
@@ -287,8 +292,8 @@ impl Strace {
 
     /// It may wait without end for a program that has ended.
     fn end(&mut self) {
-        self.0.kill().unwrap();
-        self.0.wait().unwrap();
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
     }
 }
 

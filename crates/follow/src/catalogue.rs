@@ -6,10 +6,11 @@
 //!
 //! Architecture invariant: no two served parts have the same claim, in whatever order the files come.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
+use foldhash::{HashMap, HashSet};
 use model::{Api, ApiState, Applications, ArtefactSet, Diagnostic, LoadedApi, Severity};
 
 use crate::part::{Claim, Content, Part, api_claims};
@@ -114,7 +115,7 @@ impl Catalogue {
         let serving = self.apis.values().cloned();
         let mut apis: Vec<LoadedApi> =
             serving.map(|api| LoadedApi { api, state: ApiState::Serving }).collect();
-        let mut claimed = HashSet::new();
+        let mut claimed = HashSet::default();
         for key in &self.unloaded {
             let Some(api) = self.files.get(key).and_then(|entry| entry.placeholder.as_ref()) else {
                 continue;
@@ -242,8 +243,8 @@ impl Catalogue {
     /// The `candidates` that could not be served if all others were.
     fn blocked(&self, candidates: &[Arc<Path>]) -> HashSet<Arc<Path>> {
         let all: HashSet<&Arc<Path>> = candidates.iter().collect();
-        let mut wanted: HashMap<Claim, &Arc<Path>> = HashMap::new();
-        let mut blocked = HashSet::new();
+        let mut wanted: HashMap<Claim, &Arc<Path>> = HashMap::default();
+        let mut blocked = HashSet::default();
         for key in candidates {
             let Some(part) = self.files.get(key).and_then(|entry| entry.candidate.as_ref()) else {
                 continue;

@@ -6,7 +6,7 @@
 //! plans wrote. If a line is incomplete or damaged, or most of them are
 //! outdated, everything is asked for again, and a new file replaces it.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use base::{Now, limits};
+use foldhash::HashSet;
 use formats::declarative::{ApplicationPage, PublishedApplication, PublishedPlan};
 use model::{Diagnostic, Feed, Plans};
 

@@ -7,7 +7,7 @@ mod restore;
 mod revocations;
 mod vault;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::RandomState;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,6 +17,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use base::{Clock, limits};
+use foldhash::{HashMap, HashSet};
 use model::{ArtefactSet, Diagnostic, Plans, Settings, Snapshot};
 use wire::tls::ServerCertificates;
 
@@ -104,7 +105,7 @@ pub struct Follower {
     /// Of the last snapshot.
     plans: Arc<Plans>,
     /// Of applications.
-    shared: Shared,
+    shared: Arc<Shared>,
     revision: u64,
     tracked: Tracked,
     watcher: Option<Watcher>,
@@ -235,23 +236,23 @@ impl Follower {
             reread_files: false,
             artefacts: Arc::default(),
             plans: Arc::default(),
-            shared: Shared::default(),
+            shared: Arc::default(),
             revision: 0,
             tracked,
             watcher: None,
             debounce: Debounce::default(),
-            texts: HashMap::new(),
+            texts: HashMap::default(),
             hashing: RandomState::new(),
-            valid: HashMap::new(),
-            unserved: HashMap::new(),
+            valid: HashMap::default(),
+            unserved: HashMap::default(),
             saving: Saving::default(),
-            restored: HashSet::new(),
-            first_failures: HashMap::new(),
+            restored: HashSet::default(),
+            first_failures: HashMap::default(),
             referrers: BTreeMap::new(),
-            references: HashMap::new(),
-            folders: HashMap::new(),
+            references: HashMap::default(),
+            folders: HashMap::default(),
             roots: BTreeSet::new(),
-            held: HashMap::new(),
+            held: HashMap::default(),
             failed_roots: BTreeSet::new(),
             missing: BTreeMap::new(),
             poll_us: now.mono_us,

@@ -1,8 +1,8 @@
 //! Subscriptions of applications, of which equal ones are one allocation: a million of them are to some thousand APIs.
 
-use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use foldhash::HashSet;
 use model::{Application, Subscription};
 
 /// Number of entries from which unused ones are dropped; afterwards, each time that the number has doubled.

@@ -1,10 +1,11 @@
 //! Finds the watched files that an event is about. A file has two locations if it is a link: its
 //! own and that of its target.
 
-use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use foldhash::HashMap;
 
 use crate::walk::{self, Version};
 

@@ -1,6 +1,5 @@
 //! Finds API descriptions, artefacts and applications in folders. Files are not read.
 
-use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -8,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use base::limits;
+use foldhash::{HashMap, HashSet};
 use formats::synapse::{self, Role};
 use model::{Diagnostic, Severity};
 
@@ -128,7 +128,7 @@ fn walk_kind(
     walked: &mut Walked,
     enter: &mut dyn FnMut(&Path),
 ) {
-    let mut entered = HashSet::new();
+    let mut entered = HashSet::default();
     for root in roots {
         match fs::metadata(root) {
             Ok(metadata) if metadata.is_dir() => {

@@ -119,7 +119,9 @@ async fn run(start: Start, mut commands: UnboundedReceiver<Command>) -> usize {
             sweeper.sweep();
             if let Ok(usage) = getrusage(UsageWho::RUSAGE_THREAD) {
                 let sleeps = u64::try_from(usage.voluntary_context_switches()).unwrap_or(0);
-                sweeper.saturation.observe(sleeps, sweeper.resources.coarse_us());
+                let now_us = sweeper.resources.coarse_us();
+                sweeper.saturation.observe(sleeps, now_us);
+                sweeper.parts.observe(sleeps, now_us);
             }
             full.store(sweeper.is_full(), Ordering::Relaxed);
         }

@@ -4,7 +4,8 @@
 //! a connection, memory and cache misses; with ten times as many as keep the worker busy, each costs half as much CPU
 //! time again. While a worker is saturated, fewer are forwarded at once, and the others wait for their turn, those of
 //! HTTP/1.1 before they are read; when it sleeps again, more. Mostly the newest one is next: its connection was used last,
-//! so its memory is still in the cache, and its client has not given up.
+//! so its memory is still in the cache, and its client has not given up. The same holds for the parts of messages that
+//! mediation splits, which wait as what they are made of.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -19,7 +20,7 @@ use crate::gate::{Gate, Pass};
 use crate::request_body::{RequestBody, Unwanted};
 use crate::resources::Resources;
 
-/// How many requests of a worker may wait for a response head at once.
+/// How many requests of a worker, or parts of messages, may wait for a response head at once.
 #[derive(Debug)]
 pub(crate) struct Saturation {
     turns: Rc<Gate>,
@@ -71,6 +72,17 @@ impl Saturation {
             Unwanted::TimeUp => Fault::Denied(Denial::Overloaded).into(),
             Unwanted::Left(fault) => fault,
         })
+    }
+
+    /// A turn, even above the limit, until dropped.
+    pub(crate) fn turn_at_once(&self) -> Pass {
+        self.taken.set(self.taken.get() + 1);
+        self.turns.pass()
+    }
+
+    /// How many turns are left of the limit, or of `most`.
+    pub(crate) fn left(&self, most: usize) -> usize {
+        self.limit.get().min(most).saturating_sub(self.turns.passed())
     }
 
     /// Whether a request that came now would wait for its turn.

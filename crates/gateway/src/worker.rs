@@ -73,6 +73,8 @@ pub(crate) struct Worker {
     pub(crate) held: HeldBytes,
     pub(crate) responses: ResponseCache,
     pub(crate) heavy: HeavyPool,
+    /// Turns of messages that runs of mediation send beside their client's.
+    pub(crate) parts: Saturation,
     pub(crate) tokens: RefCell<TokenCache>,
     pub(crate) backend_jwts: BackendJwts,
     pub(crate) backend_tokens: BackendTokens,
@@ -147,6 +149,7 @@ impl Worker {
             held: HeldBytes::default(),
             responses: ResponseCache::default(),
             heavy,
+            parts: Saturation::default(),
             backend_jwts: BackendJwts::default(),
             backend_tokens: BackendTokens::default(),
             challenges: Challenges::default(),

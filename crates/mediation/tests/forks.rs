@@ -6,7 +6,7 @@ mod host;
 
 use std::sync::Arc;
 
-use host::{Outcome, Ran, diagnostics, drive, drive_run, program, request, response};
+use host::{Outcome, Ran, diagnostics, drive, drive_run, flow, program, request, response};
 use penstock_mediation::{Answer, Code, Failure, Flow, Run};
 use xpath::Budget;
 
@@ -242,16 +242,23 @@ fn parts_are_aggregated_in_the_order_of_the_split_whichever_arrives_first() {
 /// The others wait as what they are made of.
 #[test]
 fn no_more_parts_are_made_than_the_host_sends_at_a_time() {
+    let most = base::limits::MEDIATED_EXCHANGES_MAX;
     let items: Vec<_> = (0..300).map(|n| n.to_string()).collect();
     let target = format!(
-        "<inSequence><iterate expression=\"json-eval($)\"><target endpoint=\"a\"/></iterate></inSequence>\
-         <outSequence>{}</outSequence>",
+        "<target><inSequence><iterate expression=\"json-eval($)\"><target endpoint=\"a\"/></iterate></inSequence>\
+         <outSequence>{}</outSequence></target>",
         aggregate("")
     );
-    let ran = run(&format!("[{}]", items.join(",")), &target, &echo);
+    let program = program(&format!("{ENDPOINTS}<proxy name=\"P\">{target}</proxy>"));
     let all: Vec<_> = items.iter().map(|item| format!("{{\"a\":{item}}}")).collect();
-    assert_eq!(ran.body(), format!("[{}]", all.join(",")));
-    assert_eq!(ran.parallel, base::limits::MEDIATED_EXCHANGES_MAX);
+    for (limit, parallel) in [(0, 1), (3, 3), (most, most), (usize::MAX, most)] {
+        let message = request(&format!("[{}]", items.join(",")));
+        let mut run = Run::new(Arc::clone(&program), flow(&program), message, Budget::default());
+        run.limit_exchanges(limit);
+        let ran = drive_run(run, &echo);
+        assert_eq!(ran.body(), format!("[{}]", all.join(",")));
+        assert_eq!(ran.parallel, parallel);
+    }
 }
 
 #[test]

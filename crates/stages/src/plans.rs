@@ -9,7 +9,7 @@ use model::{
     Subject,
 };
 
-use crate::hash::mix;
+use crate::hash::{LoadedKeysState, mix};
 
 /// All plans by number.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub struct PlanTable {
     /// From which it was compiled.
     source: Arc<Plans>,
     /// By their names in lower case, and as they are spelt, so that a request that names one allocates nothing.
-    numbers: HashMap<String, u32>,
+    numbers: HashMap<String, u32, LoadedKeysState>,
     plans: Vec<Arc<Plan>>,
     /// By the number of a plan, each group with the number of its own plan.
     groups: HashMap<u32, Vec<(Vec<Condition>, u32)>>,
@@ -44,7 +44,7 @@ impl PlanTable {
         }
         let (mut numbers, mut plans) = match previous {
             Some(previous) => (previous.numbers.clone(), previous.plans.clone()),
-            None => (HashMap::new(), vec![Arc::new(closed()), Arc::new(unlimited())]),
+            None => (HashMap::default(), vec![Arc::new(closed()), Arc::new(unlimited())]),
         };
         for plan in source.iter() {
             let next = u32::try_from(plans.len()).unwrap_or(CLOSED);

@@ -1,17 +1,18 @@
 //! API descriptions and artefacts: finding the ones that an event is about, reading them, and applying the
 //! result.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::hash::BuildHasher;
 use std::io::ErrorKind;
 use std::num::NonZero;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::thread;
 
 use base::limits;
+use foldhash::HashMap;
 
 use super::restore::Valid;
 use super::{Follower, Walk, Work, poll_wait_us};
@@ -28,7 +29,7 @@ use crate::walk::{self, Roots, Version, Versions};
 /// loaded.
 const FILES_FOR_THREADS_MIN: usize = 64;
 /// Files per batch. What they contain is recorded after each, which bounds the memory for what is not recorded yet.
-pub(super) const BATCH_FILES: usize = 2_048;
+const BATCH_FILES: usize = 256;
 
 /// The state of one file.
 enum FileState {
@@ -236,17 +237,25 @@ impl Follower {
         let Work { apis, force, force_all, .. } = work;
         let mut files: Vec<Arc<Path>> = apis.into_iter().collect();
         files.sort_unstable_by(|one, other| one.as_os_str().cmp(other.as_os_str()));
+        let files: Vec<(Arc<Path>, Option<u64>)> = files
+            .into_iter()
+            .map(|file| {
+                let known = self.texts.get(&file).filter(|_| !force_all && !force.contains(&file));
+                let known = known.copied();
+                (file, known)
+            })
+            .collect();
         let rules = Rules::of(&self.settings, &self.fetch, &self.hashing);
+        let (hashing, shared) = (self.hashing.clone(), Arc::clone(&self.shared));
+        let read = |(file, known): &(Arc<Path>, Option<u64>)| {
+            let mut state = read_state(file, *known, &rules, &hashing);
+            state.share(&shared);
+            state
+        };
         let mut all = Applied::default();
-        for batch in files.chunks(BATCH_FILES) {
-            let states = in_parallel(batch, |file| {
-                let known = self.texts.get(file).filter(|_| !force_all && !force.contains(file));
-                let mut state = read_state(file, known.copied(), &rules, &self.hashing);
-                state.share(&self.shared);
-                state
-            });
+        in_parallel(&files, BATCH_FILES, read, |batch, states| {
             let mut back = Vec::new();
-            let changes = batch.iter().zip(states).filter_map(|(file, state)| {
+            let changes = batch.iter().zip(states).filter_map(|((file, _), state)| {
                 if self.restored.contains(file) && state.may_be_served() {
                     back.push(Arc::clone(file));
                 }
@@ -259,7 +268,7 @@ impl Follower {
             for file in back {
                 self.not_restored(&file);
             }
-        }
+        });
         self.post_touched(&mut all);
         all
     }
@@ -499,20 +508,34 @@ fn look(file: &Path) -> std::io::Result<(fs::Metadata, Node)> {
     if found.is_symlink() { Ok((fs::metadata(file)?, Node::Link)) } else { Ok((found, Node::File)) }
 }
 
-/// The results of `each` for `files`, in their order; computed by one thread per CPU if there are many.
-pub(super) fn in_parallel<I: Sync, T: Send>(files: &[I], each: impl Fn(&I) -> T + Sync) -> Vec<T> {
+/// Calls `done` with each batch of `items` and the results of `each` for it, in their order. If there are many, one thread
+/// per CPU computes the next batches meanwhile; each is one batch ahead at most.
+pub(super) fn in_parallel<I: Sync, T: Send>(
+    items: &[I],
+    batch: usize,
+    each: impl Fn(&I) -> T + Sync,
+    mut done: impl FnMut(&[I], Vec<T>),
+) {
     let threads = thread::available_parallelism().map_or(1, NonZero::get);
-    if files.len() < FILES_FOR_THREADS_MIN || threads == 1 {
-        return files.iter().map(each).collect();
+    let threads = threads.min(items.len().div_ceil(batch));
+    let results = |batch: &[I]| batch.iter().map(&each).collect::<Vec<T>>();
+    if items.len() < FILES_FOR_THREADS_MIN || threads == 1 {
+        items.chunks(batch).for_each(|batch| done(batch, results(batch)));
+        return;
     }
-    let share = files.len().div_ceil(threads);
     thread::scope(|scope| {
-        let each = &each;
-        let shares = files
-            .chunks(share)
-            .map(|files| scope.spawn(move || files.iter().map(each).collect::<Vec<T>>()));
-        let running: Vec<_> = shares.collect();
-        let joined = running.into_iter().map(|thread| thread.join().expect("`each` never panics"));
-        joined.flatten().collect()
-    })
+        let results = &results;
+        let receivers = (0..threads).map(|first| {
+            let (sender, receiver) = mpsc::sync_channel(0);
+            scope.spawn(move || {
+                let own = items.chunks(batch).skip(first).step_by(threads);
+                own.for_each(|batch| drop(sender.send(results(batch))));
+            });
+            receiver
+        });
+        let receivers: Vec<_> = receivers.collect();
+        for (batch, receiver) in items.chunks(batch).zip(receivers.iter().cycle()) {
+            done(batch, receiver.recv().expect("`each` never panics"));
+        }
+    });
 }

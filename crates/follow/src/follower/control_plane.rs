@@ -2,25 +2,29 @@
 //!
 //! A plan of a file takes precedence over one of the same name.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::BTreeSet;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use base::limits;
+use foldhash::{HashMap, HashSet};
 use formats::declarative::{
     ApplicationPage, PublishedApplication, PublishedPlan, read_published, read_published_plan,
 };
 use model::{Diagnostic, Plans, Severity};
 
-use super::apis::{BATCH_FILES, in_parallel};
+use super::apis::in_parallel;
 use super::{Follower, Message};
 use crate::catalogue::{Applied, Found};
 use crate::configuration::defaults;
 use crate::control_plane::{ControlPlane, Entry, FeedResponse, Full, KnownPlan, Log};
 use crate::part::Content;
 
+/// Entries of the file on the disk that are applied together, and how many of them a thread reads in one go.
+const BATCH: usize = 2_048;
+const SHARE: usize = 128;
 const BUG: &str = "Penstock failed to read this application; please report this as a bug";
 
 impl Follower {
@@ -77,7 +81,7 @@ impl Follower {
                 Entry::Application(application) => batch.push(application),
                 Entry::Plan(plan) => plans.push(plan),
             }
-            if batch.len() >= BATCH_FILES || plans.len() >= BATCH_FILES {
+            if batch.len() >= BATCH || plans.len() >= BATCH {
                 self.take_batch(&std::mem::take(&mut plans), &std::mem::take(&mut batch));
             }
         })?;
@@ -170,7 +174,7 @@ impl Follower {
         let mut gone_plans = Vec::new();
         if let Some(one) = &mut self.control_plane {
             if page.reset {
-                let (files, plans) = (HashSet::new(), HashSet::new());
+                let (files, plans) = (HashSet::default(), HashSet::default());
                 one.full = Some(Full { start: page.start, files, plans });
             }
             let files: Vec<_> = page.applications.iter().map(|app| one.file(&app.name)).collect();
@@ -276,7 +280,7 @@ impl Follower {
         if rejected.is_empty() {
             return false;
         }
-        let mut newest = HashMap::new();
+        let mut newest = HashMap::default();
         let mut log = Log::of(one.log.folder(), &one.next.from.url);
         let read = log.read(|entry| {
             if let Entry::Application(application) = entry {
@@ -299,7 +303,8 @@ impl Follower {
     fn apply_applications(&mut self, applications: &[PublishedApplication]) -> Applied {
         let Some(one) = &self.control_plane else { return Applied::default() };
         let (plans, shared) = (defaults(&self.settings).plans, &self.shared);
-        let changes = in_parallel(applications, |published: &PublishedApplication| {
+        let mut changes = Vec::with_capacity(applications.len());
+        let read = |published: &PublishedApplication| {
             let file = one.file(&published.name);
             let found = match &published.application {
                 Some(document) => {
@@ -315,7 +320,8 @@ impl Follower {
                 None => Found::Removed,
             };
             (file, found)
-        });
+        };
+        in_parallel(applications, SHARE, read, |_, found| changes.extend(found));
         self.apply(changes)
     }
 

@@ -1,11 +1,11 @@
 //! Files other than API descriptions: the configuration, keys and certificates.
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use base::{Now, limits};
+use foldhash::HashMap;
 use model::{KeySource, Settings, VaultField};
 use wire::tls::ServerCertificates;
 

@@ -1,6 +1,5 @@
 //! Snapshots on disk: when they are written, and what is taken from one at the start.
 
-use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::hash::BuildHasher;
@@ -10,6 +9,7 @@ use std::sync::Arc;
 use std::thread;
 
 use base::limits;
+use foldhash::HashSet;
 use formats::snapshot::{self, Kind, Saved};
 use model::{Diagnostic, Severity};
 
@@ -100,7 +100,7 @@ impl Follower {
 
     fn job(&self, folder: PathBuf, written_s: u64) -> Job {
         let mut files = Vec::with_capacity(self.valid.len());
-        let mut referred = HashSet::new();
+        let mut referred = HashSet::default();
         for (file, valid) in self.valid.iter().filter(|(file, _)| self.catalogue.knows(file)) {
             files.push((Kind::File, Arc::clone(file), valid.text));
             for (reference, text) in &valid.references {

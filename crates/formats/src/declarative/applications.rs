@@ -1,11 +1,11 @@
 //! Applications, from files and from a control plane: who may use which APIs, under which plans.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
 use base::limits;
+use foldhash::{HashSet, HashSetExt};
 use model::{
     Application, ApplicationKey, Diagnostic, KeyCredential, KeyType, Permitted, Place,
     Subscription, SubscriptionState,

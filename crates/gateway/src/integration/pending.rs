@@ -12,12 +12,13 @@ use model::Fault;
 use super::exchange::{self, Sender};
 use super::response::Returned;
 use crate::forward::{UpstreamBody, UpstreamResponse};
+use crate::gate::Pass;
 use crate::resources::Resources;
 
 /// What a run waits for.
 pub(super) struct Pending {
-    /// It holds a connection, and is no timer.
-    pub(super) is_exchange: bool,
+    /// Of what is sent, and holds a connection.
+    pub(super) turn: Option<Pass>,
     pub(super) future: Pin<Box<dyn Future<Output = Answered>>>,
 }
 
@@ -33,8 +34,8 @@ pub(super) struct Answered {
 pub(super) fn poll_pending(pending: &mut Vec<Pending>, cx: &mut Context<'_>) -> Vec<Answered> {
     let mut answers = Vec::new();
     let mut exchanges = 0;
-    pending.retain_mut(|Pending { is_exchange, future }| {
-        if *is_exchange && exchanges == MEDIATED_EXCHANGES_MAX {
+    pending.retain_mut(|Pending { turn, future }| {
+        if turn.is_some() && exchanges == MEDIATED_EXCHANGES_MAX {
             return true;
         }
         match future.as_mut().poll(cx) {
@@ -43,7 +44,7 @@ pub(super) fn poll_pending(pending: &mut Vec<Pending>, cx: &mut Context<'_>) -> 
                 false
             }
             Poll::Pending => {
-                exchanges += usize::from(*is_exchange);
+                exchanges += usize::from(turn.is_some());
                 true
             }
         }

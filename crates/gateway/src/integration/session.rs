@@ -5,6 +5,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
 
+use base::limits::WORKER_MEDIATED_EXCHANGES_MAX;
 use bytes::Bytes;
 use mediation::{
     Answer, Ask, AskId, Body, BodyUse, Code, Event, Exchange, Failure, Message, Run, Source,
@@ -147,7 +148,7 @@ impl Session {
                         tasks::sleep(ms).await;
                         Answered { ask, answer: Answer::Elapsed, stream: None }
                     });
-                    self.pending.push(Pending { is_exchange: false, future });
+                    self.pending.push(Pending { turn: None, future });
                 }
                 Event::Ask(ask, Ask::Body(source))
                     if self.holds_beside(ask, source, client.is_some()) => {}
@@ -192,6 +193,11 @@ impl Session {
         client: &mut Option<Waiting<'_, B>>,
     ) -> Result<Event, Box<Fault>> {
         let Some(of) = &mut self.run else { return Ok(Event::Done) };
+        if of.run.has_unstarted() {
+            let own = self.pending.iter().filter(|pending| pending.turn.is_some()).count();
+            let left = self.worker.parts.left(WORKER_MEDIATED_EXCHANGES_MAX);
+            of.run.limit_exchanges(own.saturating_add(left));
+        }
         let event = of.run.next(&self.environment);
         of.settle()?;
         if !matches!(event, Event::Heavy) {
@@ -275,7 +281,8 @@ impl Session {
             }
             answered
         });
-        self.pending.push(Pending { is_exchange: true, future });
+        let turn = Some(self.worker.parts.turn_at_once());
+        self.pending.push(Pending { turn, future });
         Ok(())
     }
 
@@ -329,7 +336,7 @@ impl Session {
             let answer = held.map_or_else(|failure| Answer::Failed(failure, None), Answer::Body);
             Answered { ask, answer, stream: None }
         });
-        self.pending.push(Pending { is_exchange: false, future });
+        self.pending.push(Pending { turn: None, future });
         true
     }
 

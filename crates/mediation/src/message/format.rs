@@ -1,5 +1,7 @@
 //! What a body is, by its content type.
 
+use xml::reader::{Event, Reader};
+
 use super::soap;
 
 /// The format of a body: which builder reads it, and which formatter writes it.
@@ -46,26 +48,38 @@ impl Format {
         }
     }
 
-    /// The format of a body without a content type: XML, SOAP if it is an envelope, JSON, or text.
+    /// The format of a body without a content type: XML, SOAP if it is an envelope, JSON, or text. Of XML, the first start
+    /// tag decides.
     #[must_use]
     pub fn guess(bytes: &[u8]) -> Self {
         match bytes.trim_ascii_start().first() {
             Some(b'{' | b'[') => Self::Json,
-            Some(b'<') => {
-                let document = xml::Document::parse(bytes);
-                let root = document.as_ref().ok().and_then(xml::Document::element);
-                root.map_or(Self::Xml, Self::of_element)
-            }
+            Some(b'<') => Self::of_root(bytes).unwrap_or(Self::Xml),
             Some(_) | None => Self::Text,
         }
     }
 
-    /// The format of a document with this element.
+    /// The format of a document whose root is this element.
     pub(crate) fn of_element(root: xml::Node<'_>) -> Self {
-        match (root.local_name(), root.namespace()) {
+        Self::of_name(root.local_name(), root.namespace())
+    }
+
+    fn of_name(local: &str, namespace: &str) -> Self {
+        match (local, namespace) {
             ("Envelope", soap::SOAP11) => Self::Soap11,
             ("Envelope", soap::SOAP12) => Self::Soap12,
             _ => Self::Xml,
+        }
+    }
+
+    /// That of the document `bytes`, of which nothing is read after the first start tag.
+    fn of_root(bytes: &[u8]) -> Option<Self> {
+        let input = xml::Input::new(bytes, &xml::Options::default()).ok()?;
+        let mut reader = Reader::new(&input);
+        loop {
+            if let Event::Start(root) = reader.next_event().ok()?? {
+                return Some(Self::of_name(root.local_name(), root.namespace()));
+            }
         }
     }
 

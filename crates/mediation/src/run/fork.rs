@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use base::limits::MEDIATED_EXCHANGES_MAX;
 use expression::Budget;
 
 use super::branch::{After, At, Branch, BranchId, End, Inherited, Joined, Split, Wait, too_deep};
@@ -296,7 +295,7 @@ impl Run {
             Waiter::Branch(id) => !is_one_way(id),
             Waiter::Gather(_) | Waiter::Aggregate(_) => false,
         };
-        self.asks.values().filter(counts).count() < MEDIATED_EXCHANGES_MAX
+        self.asks.values().filter(counts).count() < self.exchanges_max
     }
 
     /// Whether so many more may be alive; else everything ends, since a bomb of forks would go on otherwise.

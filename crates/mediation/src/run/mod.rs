@@ -15,6 +15,7 @@ mod turn;
 
 use std::sync::Arc;
 
+use base::limits::MEDIATED_EXCHANGES_MAX;
 use expression::{BodyUse, Budget};
 
 use crate::message::Environment;
@@ -72,6 +73,8 @@ pub struct Run {
     collected: usize,
     /// Forks with parts that have not started.
     queues: Vec<Unstarted>,
+    /// See [`Run::limit_exchanges`].
+    exchanges_max: usize,
     /// Of branches, asks and forks.
     last_id: u32,
     events: Queue<Event>,
@@ -134,6 +137,7 @@ impl Run {
             aggregates: Few::default(),
             collected: 0,
             queues: Vec::new(),
+            exchanges_max: MEDIATED_EXCHANGES_MAX,
             last_id: 0,
             events: Queue::default(),
             has_responded: false,
@@ -155,6 +159,17 @@ impl Run {
     /// As [`Run::next`], but never returns [`Event::Heavy`]: for a thread that may take its time.
     pub fn next_heavy(&mut self, environment: &dyn Environment) -> Event {
         self.go(environment, true)
+    }
+
+    /// Whether parts of forks have not started.
+    #[must_use]
+    pub fn has_unstarted(&self) -> bool {
+        !self.queues.is_empty()
+    }
+
+    /// No further part of a fork starts while this many messages are sent, at least 1.
+    pub fn limit_exchanges(&mut self, most: usize) {
+        self.exchanges_max = most.clamp(1, MEDIATED_EXCHANGES_MAX);
     }
 
     /// Brings the answer to an ask. One that nobody waits for any more is ignored.
