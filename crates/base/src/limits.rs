@@ -45,8 +45,8 @@ pub const PARKED_BYTES_MAX: usize = 2 * KIB as usize;
 pub const BODY_BUFFER_BYTES: u32 = 64 * KIB;
 /// Buffers of each size that a worker keeps for reuse. More: freed.
 pub const SPARE_BUFFERS_MAX: usize = 64;
-/// Heads and texts that a worker keeps for reuse. More: freed. About the number of concurrent requests of a
-/// busy worker, as each request holds one until its response.
+/// Heads, texts and lists of counts that a worker keeps for reuse, of each. More: freed. About the number of
+/// concurrent requests of a busy worker, as each request holds one until its response.
 pub const SPARE_HEADS_MAX: usize = 2_048;
 /// Interval at which half of the buffers, heads and texts that were not needed meanwhile are freed, in milliseconds.
 pub const SPARES_TRIM_MS: u32 = 1_000;

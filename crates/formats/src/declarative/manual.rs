@@ -223,8 +223,10 @@ pub const MANUAL: &[(&str, &str, &str)] = &[
 #[rustfmt::skip]
 pub(super) const PLANS: &[Row] = &[
     ("plan.name", "string", "Name, unique; case makes no difference."),
-    ("plan.limits.requests", "integer", "Requests within each window. Each limit has either `requests` or `kilobytes`."),
+    ("plan.limits.requests", "integer", "Requests within each window. Each limit has `requests`, `kilobytes`, or `amount` and `of`."),
     ("plan.limits.kilobytes", "integer", "Kilobytes (1,024 bytes) within each window: bodies of requests, and responses."),
+    ("plan.limits.amount", "integer", "What may be used of `of` within each window."),
+    ("plan.limits.of", "\"response_header:NAME\"", "What counts: the number in this header field of responses. docs/quotas.md explains it."),
     ("plan.limits.per", "such as \"1s\", \"10m\", \"1h\", \"1d\", \"1mo\", \"1y\"", "Length of the window. A month has 30 days, a year 365."),
     ("plan.limits.by", "\"user\", \"address\", \"api\", \"header:NAME\", \"query:NAME\" or \"claim:NAME\", or a list of them; absent: one count", "Count separately for each user, client address, API, or value that requests have; for a list, each combination of values. docs/quotas.md explains them."),
     ("plan.burst.requests", "integer", "Requests within each short window, written as `burst = { requests = 50, per = \"1s\" }`."),
@@ -237,6 +239,8 @@ pub(super) const PLANS: &[Row] = &[
     ("plan.conditions.when.inverted", "true or false; default: false", "Whether the condition must not be met."),
     ("plan.conditions.limits.requests", "integer", "Requests within each window, for requests of the group."),
     ("plan.conditions.limits.kilobytes", "integer", "The same for kilobytes."),
+    ("plan.conditions.limits.amount", "integer", "The same for what `of` names."),
+    ("plan.conditions.limits.of", "as in the plan", "What counts."),
     ("plan.conditions.limits.per", "such as \"1m\"", "Length of the window."),
     ("plan.conditions.limits.by", "as in the plan", "What is counted separately."),
     ("custom.plan", "name of a plan; required in `[[custom]]`", "Plan for requests to all APIs, besides all others. Beyond its limits: 429, 900806."),
