@@ -381,6 +381,9 @@ pub const SIGN_IN_CODES_MAX: usize = 64;
 pub const LOGIN_MS_MAX: u32 = 5_000;
 /// Time before its expiry from which the access token of a session is renewed in the background, in seconds.
 pub const SESSION_MARGIN_S: u64 = 30;
+/// How often a session whose access token has expired is renewed for one request, if it was renewed before and has expired
+/// since. Oftener: 503003.
+pub const SESSION_RENEWALS_MAX: usize = 3;
 /// Time for which a renewed session is remembered after a response with its cookie, in seconds: a browser may send the old
 /// one with several requests.
 pub const SESSION_RENEWED_S: u64 = 300;
