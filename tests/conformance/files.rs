@@ -88,6 +88,35 @@ fn of_two_files_with_one_base_path_the_first_stays() {
 }
 
 #[test]
+fn a_project_of_api_manager_may_arrive_with_its_own_file_last() {
+    let upstream = Upstream::fixed("in");
+    let url = upstream.url();
+    let other = |path: &str| {
+        description(&upstream, OPEN).replace("title: A", "title: B").replace("/a\n", path)
+    };
+    let files = Files::new().api("b.yaml", &other("/b\n"));
+    let gateway = files.start();
+    for folder in ["Definitions", "Docs/How"] {
+        fs::create_dir_all(files.path(&format!("apis/p/{folder}"))).unwrap();
+    }
+    // Were it a description of its own, it would be served at /a.
+    files.write("apis/p/Definitions/swagger.yaml", &description(&upstream, OPEN));
+    files.write("apis/p/Docs/How/document.yaml", "type: document\ndata: {}\n");
+    files.write("apis/b.yaml", &other("/later\n"));
+    until(&gateway, "GET /later/x", "", "200");
+    let project = format!(
+        "type: api\nversion: v4.3.0\ndata: {{name: Pets, context: /pets, version: 1.0.0, type: HTTP, \
+         endpointConfig: {{endpoint_type: http, production_endpoints: {{url: '{url}'}}}}}}\n"
+    );
+    assert_eq!(gateway.fetch("GET /a/x", "").status, 404);
+    files.write("apis/p/api.yaml", &project);
+    until(&gateway, "GET /pets/1.0.0/x", "", "200");
+    assert_eq!(gateway.fetch("GET /a/x", "").status, 404);
+    let diagnostics = || gateway.page("/diagnostics").text();
+    wait_until(|| !diagnostics().contains("apis/p/"));
+}
+
+#[test]
 fn every_way_of_writing_a_file_is_noticed() {
     let all = ["rename", "truncate", "symlink", "remove"].map(Upstream::fixed);
     let first = Upstream::fixed("first");

@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
-use harness::{Authority, Builder, Gateway, Identity, Issuer, Upstream, api};
+use harness::{Authority, Builder, Client, Gateway, Identity, Issuer, Upstream, api};
 use model::{Accepts, ClientTrust, ScopeRule, Security, TrustedClients};
 use serde_json::json;
 use std::sync::Arc;
@@ -87,6 +87,35 @@ fn a_client_cannot_claim_a_certificate_in_a_field() {
     assert_eq!(gateway.fetch("GET /free/x", forged).text(), "served");
     assert_eq!(gateway.fetch("GET /strict/x", forged).status, 401);
     assert_eq!(upstream.requests()[0].header(FIELD), None);
+}
+
+/// As a load balancer that encrypts again what it forwards, and has a certificate of its own for that.
+#[test]
+fn the_certificate_of_a_trusted_proxy_is_not_that_of_its_clients() {
+    let (upstream, proxy) = (Upstream::fixed("served"), Identity::of(&["proxy.example"]));
+    let issuer = Issuer::new("resident");
+    let sha256 = BASE64_URL_SAFE_NO_PAD.encode(jose::sha256(&proxy.certificate()));
+    let bound = issuer.token().claim("cnf", json!({ "x5t#S256": sha256 })).bearer();
+    let bound = format!("Authorization: {bound}\r\n");
+    let loopback = ("127.0.0.0".parse().unwrap(), 8);
+    for (trusted, forwarded) in [(vec![loopback], "401"), (Vec::new(), "200")] {
+        let gateway = gateway(&upstream)
+            .api(api("/bound").secured("GET /*").to(&upstream))
+            .issuer(&issuer)
+            .client_certificates(&proxy, false)
+            .settings(|settings| settings.gateway.trusted_proxies = trusted)
+            .start();
+        let mut connection = gateway.connect_tls_as(&proxy);
+        for (request, own) in [("GET /strict/x", ""), ("GET /bound/x", bound.as_str())] {
+            let status = |mut fields: String, connection: &mut Client| {
+                fields.push_str(own);
+                connection.fetch(request, &fields).status.to_string()
+            };
+            assert_eq!(status(String::new(), &mut connection), "200", "{request} of its own");
+            let of_client = "X-Forwarded-For: 192.0.2.1\r\n".to_owned();
+            assert_eq!(status(of_client, &mut connection), forwarded, "{request}");
+        }
+    }
 }
 
 #[test]

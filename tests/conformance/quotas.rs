@@ -4,7 +4,7 @@
 use std::fs;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use harness::{Files, Gateway, Issuer, Response, Token, Upstream, api, wait_until};
+use harness::{CannedResponse, Files, Gateway, Issuer, Response, Token, Upstream, api, wait_until};
 use serde_json::{Value, json};
 
 /// The API `A` in version 1, with these operations.
@@ -322,6 +322,102 @@ fn bytes_of_both_bodies_are_counted_when_an_exchange_is_settled() {
     assert_eq!(refused.status_and_code(), "429 900804");
     let policy = "\"subscription\";q=1024;qu=\"content-bytes\";w=31536000";
     assert_eq!(refused.header("ratelimit-policy"), Some(policy));
+}
+
+/// A plan that limits what responses have in the header field `field`.
+fn reported(name: &str, amount: u32, field: &str) -> String {
+    format!(
+        "[[plan]]\nname = \"{name}\"\n\
+         limits = [{{ amount = {amount}, of = \"response_header:{field}\", per = \"1y\" }}]\n"
+    )
+}
+
+/// A gateway with an API whose responses may report 10.
+fn of_tokens(upstream: &Upstream) -> Gateway {
+    let limited = api("/a").open("GET /*").to(upstream);
+    let limited = limited.with(|api| api.plan = Some("Tokens".to_owned()));
+    Gateway::of(limited).plans(&reported("Tokens", 10, "X-Tokens-Used")).start()
+}
+
+#[test]
+fn what_responses_report_is_counted_when_they_are_there() {
+    let values = ["4", "", "4 ", "-4", "0", "2, 2", "4.0", "4", "", "9"];
+    let count = AtomicUsize::new(0);
+    let upstream = Upstream::responding(move |_| {
+        let value = values[count.fetch_add(1, Ordering::Relaxed)];
+        let field = match value {
+            "" => String::new(),
+            value => format!("x-tokens-used: {value}\r\n"),
+        };
+        CannedResponse::bytes(format!("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n{field}\r\nin"))
+    });
+    let gateway = of_tokens(&upstream);
+    let mut client = gateway.connect();
+    // 4, 8, 8, ..., 12.
+    for value in values.iter().take(8) {
+        assert_eq!(client.fetch("GET /a/x", "").status_and_code(), "200", "{value}");
+    }
+    let refused = client.fetch("GET /a/x", "");
+    assert_eq!(refused.status_and_code(), "429 900800");
+    assert!(refused.header("retry-after").is_some());
+    assert_eq!(refused.header("ratelimit"), None, "it has no unit for this");
+    assert_eq!(upstream.requests().len(), 8);
+    let unreported = "penstock_quota_unreported_total 4\n";
+    wait_until(|| gateway.page("/metrics").text().contains(unreported));
+}
+
+#[test]
+fn requests_in_progress_exceed_a_limit_of_what_responses_report() {
+    const IN_PROGRESS: usize = 3;
+    let upstream = Upstream::manual();
+    let gateway = of_tokens(&upstream);
+    let mut clients: Vec<_> = (0..IN_PROGRESS).map(|_| gateway.connect()).collect();
+    let connections: Vec<_> = clients
+        .iter_mut()
+        .map(|client| {
+            client.send("GET /a/x HTTP/1.1\r\nHost: me\r\n\r\n");
+            let mut connection = upstream.accept();
+            connection.request();
+            connection
+        })
+        .collect();
+    for (mut connection, client) in connections.into_iter().zip(&mut clients) {
+        // Of more digits than a number has.
+        connection.send(
+            "HTTP/1.1 200 OK\r\nX-Tokens-Used: 99999999999999999999999\r\nContent-Length: 0\r\n\r\n",
+        );
+        assert_eq!(client.read().status, 200);
+    }
+    assert_eq!(gateway.fetch("GET /a/x", "").status_and_code(), "429 900800");
+}
+
+/// As a language model reports them: in the body, from which a policy takes them.
+#[test]
+fn a_policy_may_report_a_number_of_the_body_and_a_cached_response_uses_nothing() {
+    let body = r#"{"answer": "in", "usage": {"total_tokens": 10}}"#;
+    let len = body.len();
+    let upstream = Upstream::responding(move |_| {
+        CannedResponse::bytes(format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len}\r\n\
+             X-Tokens-Used: 10\r\n\r\n{body}"
+        ))
+    });
+    let policies = "x-penstock-policies: {response: [{name: addHeader, parameters: \
+         {headerName: X-Policy-Tokens, headerValue: '${payload.usage.total_tokens}'}}]}";
+    let operations = format!(
+        "{{/policy: {{get: {{x-throttling-tier: Policy, {policies}}}}}, \
+         /cached: {{get: {{x-throttling-tier: Tokens, x-penstock-policies: \
+         {{response: [{{name: responseCache, parameters: {{cacheTimeoutInSeconds: 60}}}}]}}}}}}}}"
+    );
+    let text = description(&upstream, "security: []", &operations);
+    let files = Files::new().api("a.yaml", &text);
+    let plans =
+        [reported("Policy", 10, "X-Policy-Tokens"), reported("Tokens", 11, "X-Tokens-Used")];
+    files.write("plans.toml", &plans.concat());
+    let gateway = files.start();
+    check(&gateway, &[("GET /a/policy", ""); 2], "200, 429 900802");
+    check(&gateway, &[("GET /a/cached", ""); 4], "200, 200, 200, 200");
+    assert_eq!(upstream.requests().len(), 2, "one for each");
 }
 
 #[test]

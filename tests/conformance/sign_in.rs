@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 
-use base::limits::{SESSION_MARGIN_S, SIGN_IN_CODES_MAX, SIGN_INS_MAX};
+use base::limits::{SESSION_MARGIN_S, SESSION_RENEWALS_MAX, SIGN_IN_CODES_MAX, SIGN_INS_MAX};
 use harness::{
     ApiBuilder, Browser, Builder, CannedResponse, Client, Files, Gateway, Issuer, PATIENCE,
     Request, Response, Upstream, api, now_s, wait_until,
@@ -520,6 +520,35 @@ fn a_session_whose_refresh_token_stays_is_renewed_whenever_its_access_token_expi
     for number in 1..=3 {
         assert_eq!(browser.send("GET /a/x", "").text(), "served");
         assert_eq!(provider.renewals(), number);
+    }
+}
+
+/// A browser that has lost the responses with its new cookies sends the old one, whose session was renewed to one that has
+/// expired since, or to several.
+#[test]
+fn a_session_that_was_renewed_and_has_expired_since_is_renewed_again_a_few_times() {
+    const MOST: usize = SESSION_RENEWALS_MAX;
+    for (expired, expect, renewals) in [
+        (0, "200, 200, 200, 200", 1),
+        (MOST - 1, "200, 200, 200, 200", MOST),
+        (MOST, "200, 200, 200, 503 503003", MOST),
+    ] {
+        let (provider, upstream) = (Provider::start(), Upstream::fixed("served"));
+        let gateway = Arc::new(builder(&provider, &upstream).start());
+        provider.tell(|told| told.members.push(("expires_in", json!(0))));
+        let mut browser = browser(&gateway);
+        sign_in(&mut browser);
+        let old = browser.cookies.clone();
+        // Each refresh token is good for once.
+        let found = (0..=MOST).map(|sent| {
+            if sent == expired {
+                provider.tell(|told| told.members.clear());
+            }
+            browser.cookies = old.clone();
+            browser.send("GET /a/x", "").status_and_code()
+        });
+        assert_eq!(found.collect::<Vec<_>>().join(", "), expect, "{expired}");
+        assert_eq!(provider.renewals(), renewals, "{expired}");
     }
 }
 

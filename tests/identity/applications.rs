@@ -11,7 +11,7 @@ use crate::revocations;
 
 pub(crate) const ADMIN: Option<Login<'_>> = Some(("admin", PASSWORD));
 pub(crate) const PATH: &str = "/api/penstock/applications";
-const PLANS: &str = "/api/penstock/plans";
+pub(crate) const PLANS: &str = "/api/penstock/plans";
 
 /// The client of a gateway that follows applications.
 pub(crate) fn gateway_login(manager: &KeyManager) -> (String, String) {
@@ -69,7 +69,7 @@ pub(crate) fn send(manager: &KeyManager, method: &str, name: &str, body: &Value)
     send_to(manager, &format!("{method} {PATH}/{name}"), body)
 }
 
-fn send_to(manager: &KeyManager, request: &str, body: &Value) -> Response {
+pub(crate) fn send_to(manager: &KeyManager, request: &str, body: &Value) -> Response {
     let fields = "Content-Type: application/json\r\n".to_owned() + &basic(ADMIN);
     manager.connect().fetch_with_body(request, &fields, &body.to_string())
 }
@@ -227,15 +227,15 @@ fn a_plan_of_the_control_plane_is_live_at_gateways_also_after_restarts() {
     let of_orders = token(&manager, &orders);
     let upstream = Upstream::fixed("from the upstream");
     let (files, process) = gateway(&manager, (&own.0, &own.1), &upstream);
-    // The plan comes after the application that names it.
-    subscribe(&manager, "orders", &orders.0, "tiny");
-    process.wait_for("there is no plan `tiny`");
-    assert_eq!(put_plan(&manager, "Tiny", 2), 201);
+    // The plan comes after the application that names it. Its name ends like that of a file in another format.
+    subscribe(&manager, "orders", &orders.0, "tiny.yaml");
+    process.wait_for("there is no plan `tiny.yaml`");
+    assert_eq!(put_plan(&manager, "Tiny.yaml", 2), 201);
     wait_for(&process, &of_orders, "200");
     wait_for(&process, &of_orders, "429 900804");
-    assert_eq!(put_plan(&manager, "TINY", 1_000_000), 204);
+    assert_eq!(put_plan(&manager, "TINY.YAML", 1_000_000), 204);
     wait_for(&process, &of_orders, "200");
-    assert_eq!(put_plan(&manager, "tiny", 1), 204);
+    assert_eq!(put_plan(&manager, "tiny.yaml", 1), 204);
     wait_for(&process, &of_orders, "429 900804");
     // Without the control plane, from what it keeps, which is written after a change is live.
     wait_until(|| kept(&files).replace('\\', "").contains(r#""requests":1}"#));
@@ -245,13 +245,39 @@ fn a_plan_of_the_control_plane_is_live_at_gateways_also_after_restarts() {
     assert_eq!(fetch(&process, &of_orders).status, 200);
     assert_eq!(fetch(&process, &of_orders).status_and_code(), "429 900804");
     let manager = stopped.start();
-    let response = send_to(&manager, &format!("DELETE {PLANS}/Tiny"), &json!({}));
+    let response = send_to(&manager, &format!("DELETE {PLANS}/Tiny.yaml"), &json!({}));
     assert_eq!(error(&response), "409 conflict", "an application names it");
     subscribe(&manager, "orders", &orders.0, "Unlimited");
     wait_for(&process, &of_orders, "200");
-    let response = send_to(&manager, &format!("DELETE {PLANS}/Tiny"), &json!({}));
+    let response = send_to(&manager, &format!("DELETE {PLANS}/Tiny.yaml"), &json!({}));
     assert_eq!(response.status, 204, "{}", response.text());
-    assert_eq!(put_plan(&manager, "tiny", 1), 201);
+    assert_eq!(put_plan(&manager, "tiny.yaml", 1), 201);
+}
+
+#[test]
+fn a_plan_that_an_application_names_in_whatever_case_is_not_removed() {
+    let manager = KeyManager::start();
+    for (plan, named, expect) in [
+        ("Gold-1", "GOLD-1", "409 conflict"),
+        ("Gold_1", "Gold-1", "204 "),
+        ("a%25b", "aXb", "204 "),
+        ("a%25b", "A%b", "409 conflict"),
+        ("a!b", "a!B", "409 conflict"),
+        ("q%22", "Q\"", "409 conflict"),
+        ("gold", "gold-1", "204 "),
+        ("G%C3%BCte", "g\u{fc}TE", "409 conflict"),
+        ("G%C3%9Cte", "g\u{dc}TE", "409 conflict"),
+    ] {
+        put_plan(&manager, plan, 1);
+        subscribe(&manager, "orders", "x", named);
+        let response = send_to(&manager, &format!("DELETE {PLANS}/{plan}"), &json!({}));
+        assert_eq!(error(&response), expect, "{plan} {named}");
+        let body = json!({ "plan": named });
+        assert_eq!(send(&manager, "PUT", "orders", &body).status, 204);
+        let response = send_to(&manager, &format!("DELETE {PLANS}/{plan}"), &json!({}));
+        let expect = if expect.starts_with("204") { "404 not_found" } else { expect };
+        assert_eq!(error(&response), expect, "{plan} {named}");
+    }
 }
 
 #[test]

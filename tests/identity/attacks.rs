@@ -2,10 +2,11 @@
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use harness::{Client, Files, Process};
+use harness::{Client, Files, Process, Upstream};
 use serde_json::json;
 
 use crate::key_manager::{KeyManager, PASSWORD, SIGN_IN, basic, error};
+use crate::revocations;
 
 #[test]
 fn wrong_requests_are_rejected_with_the_errors_of_the_standards() {
@@ -135,6 +136,30 @@ fn guesses_by_way_of_a_gateway_slow_the_address_that_sends_them() {
     let strict = KeyManager::start();
     let path = "POST /oauth2/token";
     assert!((0..60).any(|number| guess(&mut strict.connect(), path, &claimed(number)) == 429));
+}
+
+#[test]
+fn guesses_of_passwords_at_a_gateway_slow_the_address_that_sends_them() {
+    let manager = KeyManager::with("trusted_proxies = [\"127.0.0.1\"]\n");
+    let grants = json!({ "grantType": "password", "tokenScope": "read" });
+    let login = manager.register("gateway", grants);
+    let login = (login.0.as_str(), login.1.as_str());
+    let upstream = Upstream::fixed("from the upstream");
+    let toml = revocations::toml_with_passwords(&manager, login);
+    let security = "x-wso2-application-security: {security-types: [basic_auth]}";
+    let files = revocations::files(&manager, login, &upstream, (security, &toml));
+    let gateway = Process::gateway(&files);
+    let call = |source: u8, password: &str| {
+        let mut client = Client::connect_from([127, 0, 0, source].into(), gateway.address("http"));
+        let claimed = "X-Forwarded-For: 192.0.2.1\r\n";
+        let fields = basic(Some(("admin", password))) + claimed;
+        client.fetch("GET /a/x", &fields).status_and_code()
+    };
+    // Each guess is another one: the gateway rejects a repeated one by itself.
+    let slowed = (0..60).map(|number| call(2, &format!("guess {number}")));
+    assert!(slowed.filter(|found| found != "401 900914").any(|found| found == "503 503003"));
+    assert_eq!(call(3, "guess"), "401 900914", "another address");
+    assert_eq!(call(3, PASSWORD), "200");
 }
 
 #[test]

@@ -91,6 +91,27 @@ fn a_client_authenticates_by_a_certificate_that_a_known_ca_issued() {
 }
 
 #[test]
+fn the_certificate_of_a_trusted_proxy_is_not_that_of_its_clients() {
+    let proxy = Identity::of(&["client.example"]);
+    let more = "client_ca = [\"ca.crt\"]\ntrusted_proxies = [\"127.0.0.0/8\"]\n";
+    let files = Files::new().toml(&(control() + more));
+    files.write("ca.crt", &proxy.cert_pem);
+    let manager = KeyManager::of(files);
+    let named = json!({ "tls_client_auth_san_dns": "client.example" });
+    let id = registered(&manager, "tls_client_auth", &named);
+    let form = format!("grant_type=client_credentials&client_id={id}");
+    let token = |more: &str| {
+        let fields = format!("Content-Type: application/x-www-form-urlencoded\r\n{more}");
+        connect(&manager, Some(&proxy)).fetch_with_body("POST /oauth2/token", &fields, &form)
+    };
+    success(&token(""));
+    for address in ["192.0.2.1", "127.0.0.1", "unknown"] {
+        let response = token(&format!("X-Forwarded-For: {address}\r\n"));
+        assert_eq!(error(&response), "401 invalid_client", "{address}");
+    }
+}
+
+#[test]
 fn a_client_authenticates_by_the_subject_of_its_certificate() {
     let own = Identity::of(&["client.example"]);
     let manager = manager(&own);

@@ -38,6 +38,7 @@ on_servers! {
     known_credentials_work_and_nothing_is_lost_while_the_server_and_the_key_manager_are_killed
     a_login_under_way_when_the_password_changes_results_in_nothing
     a_refresh_under_way_when_the_password_changes_ends_with_it
+    a_plan_that_an_application_is_about_to_name_is_not_removed
     connections_are_encrypted_and_the_certificate_is_verified
 }
 
@@ -286,6 +287,31 @@ fn a_refresh_under_way_when_the_password_changes_ends_with_it(kind: Kind) {
     assert!(!manager.is_active(login, second["access_token"].as_str().unwrap()));
     assert_eq!(error(&refresh(&second)), "400 invalid_grant");
     assert_eq!(server.sql("SELECT COUNT(*) FROM tokens").trim(), "0");
+}
+
+fn a_plan_that_an_application_is_about_to_name_is_not_removed(kind: Kind) {
+    let server = Server::start(kind);
+    let manager = KeyManager::of(files(&server.url("penstock")));
+    let limits = json!({ "limits": [{ "requests": 1, "per": "1m" }] });
+    let plan = |method: &str| {
+        applications::send_to(&manager, &format!("{method} {}/gold", applications::PLANS), &limits)
+    };
+    assert_eq!(plan("PUT").status, 201);
+    let mut other = Other::start(&server);
+    // As another instance stores an application.
+    other.execute(
+        "BEGIN; UPDATE revisions SET last = last + 1; \
+         INSERT INTO applications (document, revision, name, removed_s) \
+         SELECT '{\"plan\":\"Gold\"}', last, 'a', 0 FROM revisions",
+    );
+    let response = std::thread::scope(|scope| {
+        let removing = scope.spawn(|| plan("DELETE"));
+        wait_for_waiting(kind, &server, 1);
+        other.execute("COMMIT");
+        removing.join().unwrap()
+    });
+    assert_eq!(error(&response), "409 conflict");
+    assert_eq!(plan("GET").status, 200);
 }
 
 fn connections_are_encrypted_and_the_certificate_is_verified(kind: Kind) {

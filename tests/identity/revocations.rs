@@ -66,6 +66,17 @@ pub(crate) fn toml(manager: &KeyManager, (id, _): Login<'_>) -> String {
     )
 }
 
+/// The same with the users of the key manager.
+pub(crate) fn toml_with_passwords(manager: &KeyManager, login: Login<'_>) -> String {
+    let origin = format!("https://{}", manager.process.address("https"));
+    let passwords = format!(
+        "passwords = {{ url = \"{origin}/oauth2/token\", client_id = \"{}\", \
+         client_secret = {{ file = \"secret\" }}, scopes = [\"read\"] }}\n[upstream_tls]",
+        login.0
+    );
+    toml(manager, login).replace("[upstream_tls]", &passwords)
+}
+
 fn fetch(gateway: &Process, token: &str) -> Response {
     let fields = format!("Authorization: Bearer {token}\r\n");
     Client::connect(gateway.address("http")).fetch("GET /a/x", &fields)
@@ -287,13 +298,7 @@ fn a_user_calls_an_api_with_a_password_until_it_is_replaced() {
     };
     add("add", "first password");
     let upstream = Upstream::fixed("from the upstream");
-    let origin = format!("https://{}", manager.process.address("https"));
-    let passwords = format!(
-        "passwords = {{ url = \"{origin}/oauth2/token\", client_id = \"{}\", \
-         client_secret = {{ file = \"secret\" }}, scopes = [\"read\"] }}\n[upstream_tls]",
-        login.0
-    );
-    let toml = toml(&manager, login).replace("[upstream_tls]", &passwords);
+    let toml = toml_with_passwords(&manager, login);
     let security = "x-wso2-application-security: {security-types: [basic_auth]}";
     let (_files, process) = gateway_of(&manager, login, &upstream, (security, &toml));
     let call = |password: &str| {

@@ -45,8 +45,8 @@ pub const PARKED_BYTES_MAX: usize = 2 * KIB as usize;
 pub const BODY_BUFFER_BYTES: u32 = 64 * KIB;
 /// Buffers of each size that a worker keeps for reuse. More: freed.
 pub const SPARE_BUFFERS_MAX: usize = 64;
-/// Heads and texts that a worker keeps for reuse. More: freed. About the number of concurrent requests of a
-/// busy worker, as each request holds one until its response.
+/// Heads, texts and lists of counts that a worker keeps for reuse, of each. More: freed. About the number of
+/// concurrent requests of a busy worker, as each request holds one until its response.
 pub const SPARE_HEADS_MAX: usize = 2_048;
 /// Interval at which half of the buffers, heads and texts that were not needed meanwhile are freed, in milliseconds.
 pub const SPARES_TRIM_MS: u32 = 1_000;
@@ -385,6 +385,9 @@ pub const SIGN_IN_CODES_MAX: usize = 64;
 pub const LOGIN_MS_MAX: u32 = 5_000;
 /// Time before its expiry from which the access token of a session is renewed in the background, in seconds.
 pub const SESSION_MARGIN_S: u64 = 30;
+/// How often a session whose access token has expired is renewed for one request, if it was renewed before and has expired
+/// since. Oftener: 503003.
+pub const SESSION_RENEWALS_MAX: usize = 3;
 /// Time for which a renewed session is remembered after a response with its cookie, in seconds: a browser may send the old
 /// one with several requests.
 pub const SESSION_RENEWED_S: u64 = 300;

@@ -276,6 +276,44 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_file_of_plans_that_was_in_use_is_missed_unless_the_snapshot_has_its_plans() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("penstock.toml");
+        let plans = folder.path().join("plans.toml");
+        let (name, tiny) = (snapshots::name(&plans), b"[[plan]]\nname = \"Tiny\"\n");
+        let toml = "[gateway]\nhttp = \"127.0.0.1:1\"\n[snapshot]\ndirectory = \"snapshots\"\n";
+        std::fs::write(&file, toml).unwrap();
+        std::fs::create_dir(folder.path().join("snapshots")).unwrap();
+        // An older version wrote which files were in use, but not the texts of those of plans.
+        for (kinds, expect) in [
+            (&[][..], "none"),
+            (&[Kind::Root], "plans.toml: error: does not exist, but was in use"),
+            (&[Kind::Root, Kind::Plans], "Tiny"),
+        ] {
+            let mut writer = snapshot::Writer::new(Vec::new(), 0).unwrap();
+            for kind in kinds {
+                let text = if *kind == Kind::Plans { &tiny[..] } else { b"1 2" };
+                writer.add(&snapshot::Record { kind: *kind, name: &name, text }).unwrap();
+            }
+            let newest = folder.path().join("snapshots/snapshot-0000000000000001");
+            std::fs::write(newest, writer.finish().unwrap()).unwrap();
+            let found = match read_settings_to_serve(&file) {
+                Ok((settings, _)) => {
+                    let plan = settings.plans.get("tiny").map(|plan| plan.name.clone());
+                    plan.unwrap_or_else(|| "none".to_owned())
+                }
+                Err(error) => error.to_string(),
+            };
+            assert!(found.contains(expect), "{found} instead of {expect}");
+            // What is there counts.
+            std::fs::write(&plans, "[[plan]]\nname = \"tiny\"\n").unwrap();
+            let (settings, _) = read_settings_to_serve(&file).unwrap();
+            assert_eq!(settings.plans.get("Tiny").unwrap().name, "tiny");
+            std::fs::remove_file(&plans).unwrap();
+        }
+    }
+
+    #[test]
     fn certificates_are_checked_for_every_https_listener() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("penstock.toml");

@@ -250,7 +250,7 @@ mod tests {
 
     const APPLICATION: &str = "[application]\nname = \"a\"\nplan = \"Gold\"\nkeys = [{ client_id = \"b\", type = \"sandbox\" }]\n\
         subscriptions = [{ api = \"A\", version = \"1\", plan = \"gold\", state = \"blocked\" }]\n";
-    const PLANS: &str = "[[plan]]\nname = \"a\"\nlimits = [{ requests = 5, per = \"1m\", by = \"user\" }, { kilobytes = 2, per = \"1y\" }]\n\
+    const PLANS: &str = "[[plan]]\nname = \"a\"\nlimits = [{ requests = 5, per = \"1m\", by = \"user\" }, { kilobytes = 2, per = \"1y\" }, { amount = 3, of = \"response_header:a\", per = \"1d\" }]\n\
         burst = { requests = 1, per = \"1s\" }\n";
     const POLICIES: &str = "- A: {count: 1, unitTime: 1, timeUnit: min}\n- B:\n  count: 2\n  unitTime: 3\n  timeUnit: day\n";
     const VAULT: &str = include_str!("../../../fuzz/seeds/settings/vault.json");

@@ -38,7 +38,7 @@ pub(crate) async fn authenticate<C: Client>(
     let request = exchange.request;
     let api: &Api = &route.api.routes().api;
     let now_s = exchange.worker.resources.coarse().unix_s;
-    let certificate = request.peer.accepted_for(revision.trusts.of(api), now_s);
+    let certificate = request.accepted_for(revision.trusts.of(api), now_s);
     if api.mutual_tls && !certificate.any() {
         return Err(Fault::Denied(Denial::NoCertificate).into());
     }

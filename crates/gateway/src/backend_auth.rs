@@ -279,6 +279,7 @@ async fn ask(
     let form = Form {
         url: token_url,
         client: (!in_form).then_some((client_id, client_secret)),
+        sender: None,
         text: &form_of(client),
         bytes_max: INTROSPECTION_BYTES_MAX,
         total_ms: BACKEND_TOKEN_MS_MAX,

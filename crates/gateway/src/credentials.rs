@@ -222,7 +222,7 @@ pub(crate) fn confirm(
         | Presented::InternalKey(_)
         | Presented::Login(_)
         | Presented::Key(_) => {
-            authenticate::confirm(caller, request.peer.certificate.as_ref())?;
+            authenticate::confirm(caller, request.certificate())?;
         }
     }
     let permitted = match (presented, &caller.kind) {

@@ -3,10 +3,10 @@
 use std::cell::Cell;
 
 use model::{Fault, FaultStatus};
-
+use stages::PlanTable;
 use wire::http1::write;
 
-use crate::account::Record;
+use crate::account::{Record, bump};
 use crate::cross_origin;
 use crate::fault;
 use crate::message::{HeadEdits, Request};
@@ -95,6 +95,17 @@ impl<'a> Exchange<'a> {
         edits.lines_mut().extend_from_slice(&self.lines);
     }
 
+    /// Counts what the upstream reports in its response, for limits of that.
+    pub(crate) fn report(&self, responded: &Result<Response, Box<Fault>>, plans: &PlanTable) {
+        let Record { quota, upstream_us, .. } = &self.record;
+        if let (true, Some(_), Ok(response)) = (quota.counts_later(), upstream_us, responded) {
+            let now_ms = self.worker.quota_ms(self.worker.resources.coarse_us());
+            if quota.report(&response.head, plans, now_ms) > 0 {
+                bump(&self.worker.tally.unreported);
+            }
+        }
+    }
+
     /// Records what its tunnel has moved so far, in bytes. Quotas of bytes do not wait for its end.
     pub(crate) fn tunnelled(&self, up: u64, down: u64) {
         self.tunnelled.set((up, down));
@@ -109,6 +120,9 @@ impl<'a> Exchange<'a> {
             (record.received, record.sent) = self.tunnelled.get();
         }
         self.worker.settle(record, self.request);
+        if record.quota.counts_later() {
+            self.worker.meters.borrow_mut().release(record.quota.take_later());
+        }
         self.is_settled = true;
     }
 }

@@ -1,5 +1,7 @@
 //! Forms that the gateway sends to OAuth2 servers, as a client of theirs, on the worker's own connections.
 
+use std::net::IpAddr;
+
 use model::Fault;
 
 use crate::compiled::Compiled;
@@ -11,6 +13,8 @@ pub(crate) struct Form<'a> {
     pub(crate) url: &'a str,
     /// Id and secret, for HTTP Basic, unless they are in the form.
     pub(crate) client: Option<(&'a str, &'a [u8])>,
+    /// The address of whoever has sent what is in the form, such as a password. Servers slow guesses by it.
+    pub(crate) sender: Option<IpAddr>,
     /// The encoded form.
     pub(crate) text: &'a str,
     /// Largest response, in bytes.
@@ -99,6 +103,7 @@ async fn post(
         ("Accept", "application/json".to_owned()),
     ];
     fields.extend(form.client.map(|(id, secret)| ("Authorization", fetch::basic(id, secret))));
+    fields.extend(form.sender.map(|address| ("X-Forwarded-For", address.to_string())));
     let content = Content { fields, body: Some(form.text.as_bytes().to_vec()) };
     let (retries, now_us) = (&worker.tally.retries, resources.now_us());
     let forwarding = revision.live.forwarding(retries, &address.balancer, now_us);

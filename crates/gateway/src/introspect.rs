@@ -6,6 +6,7 @@
 //! in the token cache, whether or not a client still waits. A worker asks about `INTROSPECTIONS_MAX` tokens at a time,
 //! and about fewer of one client.
 
+use std::net::IpAddr;
 use std::rc::Rc;
 
 use base::limits::{
@@ -59,8 +60,9 @@ pub(crate) async fn ask<C: Client>(
         return Ok(Some(asked));
     }
     let shares = shares(worker, request, presented);
+    let sender = request.client_address(&revision.live.trusted_proxies);
     if let Some(places) = try_places(&shares) {
-        return Ok(Some(start(worker, revision, question, places)));
+        return Ok(Some(start(worker, revision, (question, sender), places)));
     }
     let most_ms = if matches!(presented, Presented::Login(_)) {
         PASSWORD_WAIT_MS_MAX
@@ -77,7 +79,7 @@ pub(crate) async fn ask<C: Client>(
     if !matches!(worker.identify(revision, presented), Identity::Ask(_)) {
         return Ok(None);
     }
-    Ok(Some(find().unwrap_or_else(|| start(worker, revision, question, places))))
+    Ok(Some(find().unwrap_or_else(|| start(worker, revision, (question, sender), places))))
 }
 
 type Places = [Option<Pass>; 2];
@@ -122,13 +124,13 @@ async fn wait_for_places<C: Client>(gates: &Gates<'_>, client: &mut C) -> Result
 fn start(
     worker: &Worker,
     revision: &Rc<Compiled>,
-    question: Question,
+    (question, sender): (Question, IpAddr),
     places: Places,
 ) -> Rc<Asked> {
     // Asking has limits of its own.
     let asked = worker.questions.begin(question, worker.resources.coarse_us(), u64::MAX);
     let (worker, outcome) = (worker.this(), None);
-    let asking = Asking { worker, asked: Rc::clone(&asked), outcome, _places: places };
+    let asking = Asking { worker, asked: Rc::clone(&asked), sender, outcome, _places: places };
     tasks::spawn(run(asking, Rc::clone(revision)));
     asked
 }
@@ -137,6 +139,8 @@ fn start(
 struct Asking {
     worker: Rc<Worker>,
     asked: Rc<Asked>,
+    /// The address of the client for whom it is asked.
+    sender: IpAddr,
     outcome: Option<Outcome>,
     _places: Places,
 }
@@ -152,7 +156,9 @@ async fn run(mut asking: Asking, revision: Rc<Compiled>) {
     let busy = worker.busy();
     asking.outcome = match asking.asked.question() {
         Question::Token { token, .. } => Some(ask_each(&worker, &revision, token).await),
-        Question::Password { login, .. } => Some(verify(&worker, &revision, login).await),
+        Question::Password { login, .. } => {
+            Some(verify(&worker, &revision, login, asking.sender).await)
+        }
         Question::KeySet { .. } | Question::BackendToken { .. } => None,
     };
     drop(asking);
@@ -162,7 +168,7 @@ async fn run(mut asking: Asking, revision: Rc<Compiled>) {
 
 /// Verifies a password: that of a configured user on a thread for heavy work, any other at the issuer that has users. If
 /// there is none, one of an unknown user takes as long.
-async fn verify(worker: &Worker, revision: &Compiled, login: &[u8]) -> Outcome {
+async fn verify(worker: &Worker, revision: &Compiled, login: &[u8], sender: IpAddr) -> Outcome {
     let users = &revision.live.users;
     let decoded = BASE64_STANDARD.decode(login).unwrap_or_default();
     let colon = decoded.iter().position(|byte| *byte == b':');
@@ -171,7 +177,7 @@ async fn verify(worker: &Worker, revision: &Compiled, login: &[u8]) -> Outcome {
     let password = password.get(1..).unwrap_or_default();
     let issuer = if user.is_none() { issuer_with_users(revision) } else { None };
     let user = if let Some((issuer, of)) = issuer {
-        match exchanged(worker, revision, of, (name, password)).await {
+        match exchanged(worker, revision, of, (name, password, sender)).await {
             Ok(Some(token)) => return issued(worker, revision, login, &token).await,
             Ok(None) => None,
             Err(problem) => {
@@ -199,7 +205,7 @@ async fn exchanged(
     worker: &Worker,
     revision: &Compiled,
     of: &BackendClient,
-    (name, password): (&[u8], &[u8]),
+    (name, password, sender): (&[u8], &[u8], IpAddr),
 ) -> Result<Option<String>, String> {
     let escaped = |bytes: &[u8]| percent_encode(bytes, FORM).to_string();
     let (name, password) = (escaped(name), escaped(password));
@@ -211,6 +217,7 @@ async fn exchanged(
     let form = Form {
         url: &of.token_url,
         client: Some((&of.client_id, &of.client_secret)),
+        sender: Some(sender),
         text: &text,
         bytes_max: INTROSPECTION_BYTES_MAX,
         total_ms: INTROSPECTION_MS_MAX,
@@ -312,6 +319,7 @@ async fn ask_issuer(
     let form = Form {
         url: &introspection.url,
         client: Some((&introspection.client_id, &introspection.client_secret)),
+        sender: None,
         text: &text,
         bytes_max: INTROSPECTION_BYTES_MAX,
         total_ms,

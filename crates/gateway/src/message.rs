@@ -6,9 +6,12 @@ mod peer;
 
 use std::net::IpAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use base::addresses;
 use wire::http1::{Known, KnownSet, RequestHead, ResponseHead, write};
+
+use crate::client_trust::{AcceptedFor, Trust};
 
 pub(crate) use edits::HeadEdits;
 pub(crate) use outgoing::{Outgoing, wants_trailers};
@@ -40,6 +43,22 @@ impl Request {
             said(Known::XForwardedProto).unwrap_or(scheme),
             said(Known::XForwardedHost).unwrap_or_else(|| self.head.host(bytes)),
         )
+    }
+
+    /// Whether the client is itself at the other end of the connection. A trusted proxy that names its client is not the
+    /// client, nor is its certificate the client's.
+    pub(crate) fn is_direct(&self) -> bool {
+        !self.peer.trusted || self.head.find(Known::XForwardedFor).is_none()
+    }
+
+    /// SHA-256 of the certificate that the client has proven in the TLS handshake.
+    pub(crate) fn certificate(&self) -> Option<&[u8; 32]> {
+        self.peer.certificate.as_ref().filter(|_| self.is_direct())
+    }
+
+    /// The endpoints of an API for which the client's certificate is accepted: [`Peer::accepted_for`].
+    pub(crate) fn accepted_for(&self, trust: Option<&Arc<Trust>>, now_s: u64) -> AcceptedFor {
+        if self.is_direct() { self.peer.accepted_for(trust, now_s) } else { AcceptedFor::default() }
     }
 
     /// The client's address. Of a trusted proxy: the last address in `X-Forwarded-For` that is not one of a trusted proxy.

@@ -73,6 +73,7 @@ pub(crate) async fn exchange<C: Client>(
         exchange.add_lines(&mut response.head.edits);
     }
     policies::mediate_fault(&mut exchange, &revision, &mut responded).await;
+    exchange.report(&responded, &revision.quotas.plans);
     let delivery = Delivery::of(&revision.live);
     // Dropped now, so that a long body does not keep a revision alive.
     drop(revision);

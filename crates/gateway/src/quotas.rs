@@ -4,12 +4,13 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use model::{KeyType, Operation, PlanUse, Quantity, Snapshot};
-use stages::throttle::{Admitted, Allowance, Counter, Refused};
+use stages::throttle::{Admitted, Allowance, Later, Refused};
 use stages::{ApiRoutes, PlanTable, Routes, Subscribers};
 use time::OffsetDateTime;
 use wire::http1::write;
 
 use crate::deny::DenyTable;
+use crate::message::Head;
 
 /// Plans, applications, and the plans of APIs. Workers share them.
 #[derive(Debug)]
@@ -105,16 +106,16 @@ pub(crate) struct Quota {
     /// The limit that refused it, or the one of which least is left.
     limit: Option<Allowance>,
     is_refused: bool,
-    /// Counters that get the bytes of the exchange.
-    bytes: Vec<Arc<Counter>>,
-    /// What they got.
+    /// What is counted when it is known.
+    later: Vec<Later>,
+    /// The bytes that were counted.
     settled: Cell<u64>,
 }
 
 impl Quota {
     pub(crate) fn of(admitted: Result<Admitted, Refused>) -> Self {
         match admitted {
-            Ok(Admitted { tightest, bytes }) => Self { limit: tightest, bytes, ..Self::default() },
+            Ok(Admitted { tightest, later }) => Self { limit: tightest, later, ..Self::default() },
             Err(refused) => {
                 Self { limit: Some(refused.limit), is_refused: true, ..Self::default() }
             }
@@ -124,9 +125,32 @@ impl Quota {
     /// Adds the bytes of an exchange, of which there are so many by now.
     pub(crate) fn settle(&self, bytes: u64, now_ms: u64) {
         let more = bytes.saturating_sub(self.settled.replace(bytes));
-        for counter in &self.bytes {
-            counter.add(more, now_ms);
+        for Later { quantity, counter } in &self.later {
+            match quantity {
+                Quantity::Bytes => counter.add(more, now_ms),
+                Quantity::Requests | Quantity::Reported(_) => {}
+            }
         }
+    }
+
+    /// Adds what the response reports. Returns how many limits it says nothing to.
+    pub(crate) fn report(&self, head: &Head, plans: &PlanTable, now_ms: u64) -> usize {
+        let is_missing = |Later { quantity, counter }: &&Later| {
+            let Quantity::Reported(number) = *quantity else { return false };
+            let amount = plans.reported(number).and_then(|name| reported(head, name));
+            amount.map(|amount| counter.add(amount, now_ms)).is_none()
+        };
+        self.later.iter().filter(is_missing).count()
+    }
+
+    /// Whether something is counted later.
+    pub(crate) fn counts_later(&self) -> bool {
+        !self.later.is_empty()
+    }
+
+    /// The list of what was counted.
+    pub(crate) fn take_later(&mut self) -> Vec<Later> {
+        std::mem::take(&mut self.later)
     }
 
     /// Writes the fields that say what is left.
@@ -141,15 +165,19 @@ impl Quota {
             write::decimal(lines, number);
         };
         let wait_s = wait_s(until_ms, now_ms);
-        parts(&[b"RateLimit-Policy: \"", level, b"\";q="], amount);
-        let unit: &[u8] = match quantity {
-            Quantity::Requests => b"",
-            Quantity::Bytes => b";qu=\"content-bytes\"",
+        let unit: Option<&[u8]> = match quantity {
+            Quantity::Requests => Some(b""),
+            Quantity::Bytes => Some(b";qu=\"content-bytes\""),
+            // The draft has no unit for it.
+            Quantity::Reported(_) => None,
         };
-        parts(&[unit, b";w="], period_ms / 1_000);
-        parts(&[b"\r\nRateLimit: \"", level, b"\";r="], left);
-        parts(&[b";t="], wait_s);
-        lines.extend_from_slice(b"\r\n");
+        if let Some(unit) = unit {
+            parts(&[b"RateLimit-Policy: \"", level, b"\";q="], amount);
+            parts(&[unit, b";w="], period_ms / 1_000);
+            parts(&[b"\r\nRateLimit: \"", level, b"\";r="], left);
+            parts(&[b";t="], wait_s);
+            lines.extend_from_slice(b"\r\n");
+        }
         if self.is_refused {
             lines.extend_from_slice(b"Retry-After: ");
             write::decimal(lines, wait_s);
@@ -173,6 +201,16 @@ impl Quota {
             at.second()
         ))
     }
+}
+
+/// The number in the first field of this name: digits alone.
+fn reported(head: &Head, name: &str) -> Option<u64> {
+    let value = head.edits.find(&head.bytes, head.parsed.fields(), name.as_bytes())?;
+    let digits = value.trim_ascii();
+    let is_number = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
+    // More digits than a number has are more than any limit.
+    let number = || std::str::from_utf8(digits).ok().and_then(|text| text.parse().ok());
+    is_number.then(|| number().unwrap_or(u64::MAX))
 }
 
 /// At least 1, so that nobody tries again at once.

@@ -402,6 +402,7 @@ impl Worker {
             heavy_work: tally.heavy_work.get(),
             held_bytes: self.held.used() as u64,
             log_lines_lost: tally.log_lines_lost.get(),
+            unreported: tally.unreported.get(),
             token_hits: tokens.hits(),
             token_misses: tokens.misses(),
             tokens: tokens.len() as u64,

@@ -1,6 +1,6 @@
-//! `/api/penstock/applications/NAME` for administrators, and `/api/penstock/applications` for the gateways that follow
-//! them: whose credentials may use which APIs, under which plans; and the plans of [`crate::plans`]. docs/quotas.md
-//! describes both.
+//! `/api/penstock/applications/NAME` and `/api/penstock/plans/NAME` for administrators, and `/api/penstock/applications` for
+//! the gateways that follow both: whose credentials may use which APIs, under which plans ([`crate::plans`]).
+//! docs/quotas.md describes them.
 
 use std::collections::HashSet;
 
@@ -8,7 +8,7 @@ use http::{HeaderMap, StatusCode};
 use percent_encoding::percent_decode_str;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use store::{Document, Kind, Put};
+use store::{Document, Kind, Put, Removed};
 
 use crate::form::Form;
 use crate::manager::{Manager, Sender, is_name};
@@ -145,37 +145,39 @@ pub(crate) async fn get(
     Ok(reply::json(StatusCode::OK, &document))
 }
 
-/// Adds or replaces the application `name`.
+/// Adds or replaces the application or plan `name`.
 pub(crate) async fn put(
     manager: &Manager,
     head: &HeaderMap,
-    (name, body): (&str, &[u8]),
+    (kind, name, body): (Kind, &str, &[u8]),
     peer: &Peer,
 ) -> Result<Reply, Refusal> {
     let user = manager.admin(head, peer).await?;
-    let name = decoded(name)?;
-    let document: Application = serde_json::from_slice(body)
-        .map_err(|error| Refusal::InvalidDocument(error.to_string()))?;
-    let credentials = document.check().map_err(Refusal::InvalidDocument)?;
-    let text = serde_json::to_string(&document).map_err(|_| Refusal::Unavailable)?;
-    let is_new = manager.store.document(Kind::Application, &name).await?.is_none();
-    if is_new && manager.store.count_documents(Kind::Application).await? >= limits::APPLICATIONS_MAX
-    {
-        tracing::error!(most = limits::APPLICATIONS_MAX, "too many applications in the store");
+    let key = key(kind, name)?;
+    let (most, (document, credentials)) = match kind {
+        Kind::Application => (limits::APPLICATIONS_MAX, read(body)?),
+        Kind::Plan => {
+            let document = plans::read(&decoded(name)?, body, manager.check_plan)?;
+            (limits::PLANS_MAX, (document, Vec::new()))
+        }
+    };
+    let is_new = manager.store.document(kind, &key).await?.is_none();
+    if is_new && manager.store.count_documents(kind).await? >= most {
+        tracing::error!(?kind, most, "too many in the store");
         return Err(Refusal::Unavailable);
     }
-    match manager.store.put_application(&name, &text, &credentials).await? {
+    match manager.store.put_document(kind, (&key, &document), &credentials).await? {
         Put::Done => {}
         Put::Taken { credential, by } => {
             let why = format!("`{credential}` is a key of the application `{by}`");
             return Err(Refusal::Conflict(why));
         }
     }
-    tracing::info!(application = name, by = user, "application stored");
+    tracing::info!(?kind, name = key, by = user, "stored");
     Ok(reply::empty(if is_new { StatusCode::CREATED } else { StatusCode::NO_CONTENT }))
 }
 
-/// Removes the application or plan `name`.
+/// Removes the application or plan `name`; no plan that an application names, which would have no access then.
 pub(crate) async fn remove(
     manager: &Manager,
     head: &HeaderMap,
@@ -184,11 +186,15 @@ pub(crate) async fn remove(
 ) -> Result<Reply, Refusal> {
     let user = manager.admin(head, peer).await?;
     let name = key(kind, name)?;
-    if kind == Kind::Plan {
-        plans::check_unused(manager, &name).await?;
-    }
-    if !manager.store.remove_document(kind, &name, manager.now_s()).await? {
-        return Err(Refusal::NotFound);
+    let unless = (kind == Kind::Plan).then(|| plans::named(&name));
+    let of = (name.as_str(), unless.as_deref());
+    match manager.store.remove_document(kind, of, manager.now_s()).await? {
+        Removed::Done => {}
+        Removed::Absent => return Err(Refusal::NotFound),
+        Removed::Named => {
+            let why = format!("an application names the plan `{name}`; give it another one first");
+            return Err(Refusal::Conflict(why));
+        }
     }
     tracing::info!(?kind, name, by = user, "removed");
     Ok(reply::empty(StatusCode::NO_CONTENT))
@@ -203,10 +209,19 @@ fn key(kind: Kind, name: &str) -> Result<String, Refusal> {
     })
 }
 
-pub(crate) fn decoded(name: &str) -> Result<String, Refusal> {
+fn decoded(name: &str) -> Result<String, Refusal> {
     let decoded = percent_decode_str(name).decode_utf8().ok();
     let name = decoded.filter(|name| is_name(name)).ok_or(Refusal::NotFound)?;
     Ok(name.into_owned())
+}
+
+/// The document of an application, and its credentials.
+fn read(body: &[u8]) -> Result<(String, Vec<String>), Refusal> {
+    let document: Application = serde_json::from_slice(body)
+        .map_err(|error| Refusal::InvalidDocument(error.to_string()))?;
+    let credentials = document.check().map_err(Refusal::InvalidDocument)?;
+    let text = serde_json::to_string(&document).map_err(|_| Refusal::Unavailable)?;
+    Ok((text, credentials))
 }
 
 impl Application {

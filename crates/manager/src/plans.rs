@@ -1,28 +1,14 @@
-//! `/api/penstock/plans/NAME` for administrators: plans, by which gateways limit requests. Gateways follow them together
-//! with the applications. docs/quotas.md describes them.
+//! The documents of plans, by which gateways limit requests. [`crate::applications`] serves them.
 
-use http::{HeaderMap, StatusCode};
 use serde_json::{Map, Value, json};
-use store::Kind;
 
-use crate::applications::decoded;
-use crate::manager::Manager;
-use crate::peer::Peer;
-use crate::reply::{Refusal, Reply};
-use crate::{limits, reply};
+use crate::reply::Refusal;
 
 /// Why a document with its `name` is not a plan.
 pub type CheckPlan = fn(&Value) -> Result<(), String>;
 
-/// Adds or replaces the plan `name`, which is a segment of the path.
-pub(crate) async fn put(
-    manager: &Manager,
-    head: &HeaderMap,
-    (name, body): (&str, &[u8]),
-    peer: &Peer,
-) -> Result<Reply, Refusal> {
-    let user = manager.admin(head, peer).await?;
-    let name = decoded(name)?;
+/// The document of the plan `name`, with this name.
+pub(crate) fn read(name: &str, body: &[u8], check: CheckPlan) -> Result<String, Refusal> {
     let mut document: Map<String, Value> = serde_json::from_slice(body)
         .map_err(|error| Refusal::InvalidDocument(error.to_string()))?;
     let other = document.insert("name".to_owned(), json!(name));
@@ -30,25 +16,11 @@ pub(crate) async fn put(
         return Err(Refusal::InvalidDocument("`name` is another one than in the path".to_owned()));
     }
     let document = Value::Object(document);
-    (manager.check_plan)(&document).map_err(Refusal::InvalidDocument)?;
-    let key = name.to_ascii_lowercase();
-    let is_new = manager.store.document(Kind::Plan, &key).await?.is_none();
-    if is_new && manager.store.count_documents(Kind::Plan).await? >= limits::PLANS_MAX {
-        tracing::error!(most = limits::PLANS_MAX, "too many plans in the store");
-        return Err(Refusal::Unavailable);
-    }
-    manager.store.put_plan(&key, &document.to_string()).await?;
-    tracing::info!(plan = name, by = user, "plan stored");
-    Ok(reply::empty(if is_new { StatusCode::CREATED } else { StatusCode::NO_CONTENT }))
+    check(&document).map_err(Refusal::InvalidDocument)?;
+    Ok(document.to_string())
 }
 
-/// Fails if an application names the plan: without it, the application would have no access.
-pub(crate) async fn check_unused(manager: &Manager, name: &str) -> Result<(), Refusal> {
-    // As the documents of applications are written.
-    let named = format!("\"plan\":{}", json!(name));
-    if manager.store.is_in_an_application(&named).await? {
-        let why = format!("an application names the plan `{name}`; give it another one first");
-        return Err(Refusal::Conflict(why));
-    }
-    Ok(())
+/// What the document of an application has that names the plan.
+pub(crate) fn named(name: &str) -> String {
+    format!("\"plan\":{}", json!(name))
 }

@@ -138,7 +138,7 @@ mod tests {
         }
 
         /// Waits for the next change as `readers` gateways do, while `change` is made.
-        async fn check(&self, readers: usize, change: impl Future<Output = ()>) {
+        async fn check<T>(&self, readers: usize, change: impl Future<Output = T>) {
             let after = self.store.revision().await.unwrap();
             let wait = || {
                 let (store, revision) = (Arc::clone(&self.store), Arc::clone(&self.revision));
@@ -163,10 +163,13 @@ mod tests {
         for round in 0_u64..3 {
             watched
                 .check(5, async {
-                    store.put_application("a", "{}", &["client_id x".to_owned()]).await.unwrap();
+                    let keys = ["client_id x".to_owned()];
+                    store.put_document(Kind::Application, ("a", "{}"), &keys).await.unwrap();
                 })
                 .await;
-            watched.check(5, async { store.put_plan("p", "{}").await.unwrap() }).await;
+            watched
+                .check(5, async { store.put_document(Kind::Plan, ("p", "{}"), &[]).await.unwrap() })
+                .await;
             watched
                 .check(5, async {
                     assert!(store.revoke_jwt(&format!("{round}"), "c", 1).await.unwrap());
@@ -176,7 +179,8 @@ mod tests {
                 let name = if kind == Kind::Plan { "p" } else { "a" };
                 watched
                     .check(1, async {
-                        assert!(store.remove_document(kind, name, round).await.unwrap());
+                        let removed = store.remove_document(kind, (name, None), round).await;
+                        assert_eq!(removed.unwrap(), store::Removed::Done);
                     })
                     .await;
             }
@@ -213,7 +217,7 @@ mod tests {
         assert!(
             matches!(next(store, revision, last, Duration::ZERO).await, Ok(found) if found == last)
         );
-        store.put_plan("p", "{}").await.unwrap();
+        store.put_document(Kind::Plan, ("p", "{}"), &[]).await.unwrap();
         assert!(matches!(next(store, revision, last, NEVER).await, Ok(found) if found > last));
         waiting.pop();
         assert!(matches!(next(store, revision, last, NEVER).await, Ok(found) if found > last));
@@ -223,6 +227,8 @@ mod tests {
     async fn a_change_of_another_process_wakes_all_who_wait() {
         let watched = Watched::new(Duration::from_millis(limits::REVISION_POLL_MS)).await;
         let other = Store::open(&watched.database).await.unwrap();
-        watched.check(5, async { other.put_plan("p", "{}").await.unwrap() }).await;
+        watched
+            .check(5, async { other.put_document(Kind::Plan, ("p", "{}"), &[]).await.unwrap() })
+            .await;
     }
 }

@@ -12,7 +12,7 @@ use crate::manager::Manager;
 use crate::peer::Peer;
 use crate::reply::{Refusal, Reply};
 use crate::{
-    api_keys, applications, authorize, device, federation, inspect, limits, metadata, oidc, plans,
+    api_keys, applications, authorize, device, federation, inspect, limits, metadata, oidc,
     register, revocations, token,
 };
 
@@ -123,12 +123,7 @@ pub(crate) async fn answer(
                 }
                 Method::PUT => {
                     let body = json(head, body).await?;
-                    match kind {
-                        Kind::Application => {
-                            applications::put(manager, head, (name, &body), peer).await
-                        }
-                        Kind::Plan => plans::put(manager, head, (name, &body), peer).await,
-                    }
+                    applications::put(manager, head, (kind, name, &body), peer).await
                 }
                 Method::DELETE => applications::remove(manager, head, (kind, name), peer).await,
                 _ => Err(Refusal::MethodNotAllowed { allow: "GET, HEAD, PUT, DELETE" }),

@@ -18,7 +18,7 @@ pub struct Plan {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
     pub quantity: Quantity,
-    /// Requests, or bytes.
+    /// Requests, bytes, or what responses report.
     pub amount: u64,
     pub period_ms: u64,
     pub by: LimitBy,
@@ -30,6 +30,8 @@ pub enum Quantity {
     Requests,
     /// Bodies of requests, and responses with their heads.
     Bytes,
+    /// The number that responses have in the header field under this number in [`Plans::reported`].
+    Reported(u64),
 }
 
 /// Whom a limit counts separately.
@@ -81,6 +83,8 @@ pub struct Plans {
     pub custom: Vec<CustomRule>,
     /// Of [`LimitBy::Values`]. A number is the same wherever the parts are.
     pub keys: BTreeMap<u64, Vec<KeyPart>>,
+    /// Of [`Quantity::Reported`]: names of header fields. A number is the same wherever the name is.
+    pub reported: BTreeMap<u64, String>,
 }
 
 /// Limits for some of the requests under a plan (WSO2's conditional groups).
@@ -138,7 +142,7 @@ impl Plans {
         self.by_name.insert(plan.name.to_ascii_lowercase(), Arc::new(plan))
     }
 
-    /// Adds the plans of `other`, with their conditions and keys, in place of those of the same names.
+    /// Adds the plans of `other`, with their conditions, keys and names of fields, in place of those of the same names.
     pub fn extend(&mut self, other: &Self) {
         for name in other.by_name.keys() {
             self.conditions.remove(name);
@@ -146,6 +150,7 @@ impl Plans {
         self.by_name.extend(other.by_name.clone());
         self.conditions.extend(other.conditions.clone());
         self.keys.extend(other.keys.clone());
+        self.reported.extend(other.reported.clone());
     }
 
     #[must_use]

@@ -23,8 +23,9 @@ pub struct PlanTable {
     groups: HashMap<u32, Vec<(Vec<Condition>, u32)>>,
     claims: Arc<[String]>,
     custom: Vec<(Option<String>, PlanUse)>,
-    /// Those of plans that are gone are among them.
+    /// Those of plans that are gone are among them, and among the next.
     keys: BTreeMap<u64, Vec<KeyPart>>,
+    reported: BTreeMap<u64, String>,
 }
 
 /// The number of the plan that admits nothing, which stands for plans that do not exist.
@@ -59,8 +60,11 @@ impl PlanTable {
         let claims = claims_of(&source, previous);
         let mut keys = previous.map(|previous| previous.keys.clone()).unwrap_or_default();
         keys.extend(source.keys.clone());
+        let mut reported = previous.map(|previous| previous.reported.clone()).unwrap_or_default();
+        reported.extend(source.reported.clone());
         let (custom, source_of) = (Vec::new(), Arc::clone(&source));
-        let mut table = Self { source: source_of, numbers, plans, groups, claims, custom, keys };
+        let mut table =
+            Self { source: source_of, numbers, plans, groups, claims, custom, keys, reported };
         for (name, groups) in &source.conditions {
             let group = |group: &ConditionGroup| (group.when.clone(), table.number(&group.plan));
             let groups = groups.iter().map(group).collect();
@@ -97,6 +101,12 @@ impl PlanTable {
     /// The parts of the key with this number.
     pub(crate) fn key_parts(&self, number: u64) -> &[KeyPart] {
         self.keys.get(&number).map_or(&[], Vec::as_slice)
+    }
+
+    /// The name of the header field with this number, in which responses report what they have used.
+    #[must_use]
+    pub fn reported(&self, number: u64) -> Option<&str> {
+        self.reported.get(&number).map(String::as_str)
     }
 
     /// The names of the claims that conditions and keys look at. The same allocation until they change.

@@ -37,7 +37,7 @@ impl Kind {
     }
 }
 
-/// The outcome of adding or replacing an application.
+/// The outcome of adding or replacing a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Put {
     Done,
@@ -46,6 +46,16 @@ pub enum Put {
         credential: String,
         by: String,
     },
+}
+
+/// The outcome of removing a document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Removed {
+    Done,
+    /// There is no such document.
+    Absent,
+    /// Nothing is changed: an application has the text in its document that none may have.
+    Named,
 }
 
 impl Store {
@@ -103,36 +113,39 @@ impl Store {
         Ok(seconds(row.try_get(0)?))
     }
 
-    /// Whether an application has `text` in its document, in whatever case.
-    ///
-    /// # Errors
-    /// The database's.
-    pub async fn is_in_an_application(&self, text: &str) -> Result<bool, StoreError> {
-        let select = self.sql(
-            "SELECT 1 FROM applications WHERE removed_s = 0 AND LOWER(document) LIKE LOWER(?) \
-             ESCAPE '!' LIMIT 1",
-        );
+    /// Whether an application has `text` in its document, in whatever case of ASCII letters, as names of plans are compared.
+    async fn is_in_an_application(
+        &self,
+        connection: &mut AnyConnection,
+        text: &str,
+    ) -> Result<bool, StoreError> {
+        let [document, wanted] = ["document", "?"].map(|text| self.dialect.lower(text));
+        let select = self.sql(&format!(
+            "SELECT 1 FROM applications WHERE removed_s = 0 AND {document} LIKE {wanted} \
+             ESCAPE '!' LIMIT 1"
+        ));
         let escaped = text.replace('!', "!!").replace('%', "!%").replace('_', "!_");
         let query = sqlx::query(select).bind(format!("%{escaped}%"));
-        Ok(query.fetch_optional(&self.pool).await?.is_some())
+        Ok(query.fetch_optional(connection).await?.is_some())
     }
 
-    /// Adds or replaces the application `name`, which is the only one with these credentials.
+    /// Adds or replaces the document `name`. An application is the only one with these credentials.
     ///
     /// # Errors
     /// The database's; nothing is changed then.
-    pub async fn put_application(
+    pub async fn put_document(
         &self,
-        name: &str,
-        document: &str,
+        kind: Kind,
+        (name, document): (&str, &str),
         credentials: &[String],
     ) -> Result<Put, StoreError> {
         self.changing(|| async move {
             let mut transaction = self.pool.begin().await?;
             // First, since others then wait: none adds the same credential or name meanwhile.
             let revision = self.take_revisions(&mut transaction, 1).await?;
-            let free = self.sql("DELETE FROM application_keys WHERE application = ?");
-            sqlx::query(free).bind(name).execute(&mut *transaction).await?;
+            if kind == Kind::Application {
+                self.free_credentials(&mut transaction, name).await?;
+            }
             for credential in credentials {
                 let owner =
                     self.sql("SELECT application FROM application_keys WHERE credential = ?");
@@ -145,25 +158,21 @@ impl Store {
                 let insert = sqlx::query(insert).bind(credential.as_str()).bind(name);
                 insert.execute(&mut *transaction).await?;
             }
-            self.put(&mut transaction, Kind::Application, (name, document, revision)).await?;
+            self.put(&mut transaction, kind, (name, document, revision)).await?;
             transaction.commit().await?;
             Ok(Put::Done)
         })
         .await
     }
 
-    /// Adds or replaces the plan `name`.
-    ///
-    /// # Errors
-    /// The database's; nothing is changed then.
-    pub async fn put_plan(&self, name: &str, document: &str) -> Result<(), StoreError> {
-        self.changing(|| async move {
-            let mut transaction = self.pool.begin().await?;
-            let revision = self.take_revisions(&mut transaction, 1).await?;
-            self.put(&mut transaction, Kind::Plan, (name, document, revision)).await?;
-            Ok(transaction.commit().await?)
-        })
-        .await
+    async fn free_credentials(
+        &self,
+        connection: &mut AnyConnection,
+        application: &str,
+    ) -> Result<(), StoreError> {
+        let free = self.sql("DELETE FROM application_keys WHERE application = ?");
+        sqlx::query(free).bind(application).execute(connection).await?;
+        Ok(())
     }
 
     async fn put(
@@ -188,19 +197,26 @@ impl Store {
         Ok(())
     }
 
-    /// Removes the document `name`, and frees the credentials of an application. False: there is none.
+    /// Removes the document `name`, unless an application has the text `unless` in its own, in whatever case. Frees the
+    /// credentials of an application.
     ///
     /// # Errors
     /// The database's; nothing is changed then.
     pub async fn remove_document(
         &self,
         kind: Kind,
-        name: &str,
+        (name, unless): (&str, Option<&str>),
         now_s: u64,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<Removed, StoreError> {
         self.changing(|| async move {
             let mut transaction = self.pool.begin().await?;
+            // First, since others then wait: no application gets the text meanwhile.
             let revision = self.take_revisions(&mut transaction, 1).await?;
+            if let Some(text) = unless
+                && self.is_in_an_application(&mut transaction, text).await?
+            {
+                return Ok(Removed::Named);
+            }
             let update = self.sql(&format!(
                 "UPDATE {} SET document = '', revision = ?, removed_s = ? \
                  WHERE name = ? AND removed_s = 0",
@@ -208,14 +224,13 @@ impl Store {
             ));
             let update = sqlx::query(update).bind(revision).bind(stored(now_s)).bind(name);
             if update.execute(&mut *transaction).await?.rows_affected() == 0 {
-                return Ok(false);
+                return Ok(Removed::Absent);
             }
             if kind == Kind::Application {
-                let free = self.sql("DELETE FROM application_keys WHERE application = ?");
-                sqlx::query(free).bind(name).execute(&mut *transaction).await?;
+                self.free_credentials(&mut transaction, name).await?;
             }
             transaction.commit().await?;
-            Ok(true)
+            Ok(Removed::Done)
         })
         .await
     }
@@ -244,5 +259,35 @@ impl Store {
             .await?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Database;
+
+    #[tokio::test]
+    async fn a_plan_that_an_application_is_about_to_name_is_not_removed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let database = Database::Sqlite(folder.path().join("store.db"));
+        let store = Store::open(&database).await.expect("a store");
+        store.put_document(Kind::Plan, ("gold", "{}"), &[]).await.expect("stored");
+        let document = r#"{"plan":"Gold"}"#;
+        let mut transaction = store.pool.begin().await.expect("a transaction");
+        let revision = store.take_revisions(&mut transaction, 1).await.expect("a number");
+        let put = ("a", document, revision);
+        store.put(&mut transaction, Kind::Application, put).await.expect("stored");
+        let named = Some(r#""plan":"gold""#);
+        let remove = || store.remove_document(Kind::Plan, ("gold", named), 1);
+        // It begins before the application is there.
+        let (removed, committed) = tokio::join!(remove(), transaction.commit());
+        committed.expect("it is there");
+        assert_eq!(removed.expect("a result"), Removed::Named);
+        let done = store.remove_document(Kind::Application, ("a", None), 1).await;
+        assert_eq!(done.expect("a result"), Removed::Done);
+        for expect in [Removed::Done, Removed::Absent] {
+            assert_eq!(remove().await.expect("a result"), expect);
+        }
     }
 }

@@ -54,6 +54,14 @@ impl Dialect {
         }
     }
 
+    /// `text` with the capitals of ASCII as small letters, whatever the locale of the database. MySQL replaces others, too.
+    pub(crate) fn lower(self, text: &str) -> String {
+        match self {
+            Self::Sqlite | Self::Mysql => format!("LOWER({text})"),
+            Self::Postgres => format!("LOWER({text} COLLATE \"C\")"),
+        }
+    }
+
     /// The settings of each connection.
     pub(crate) fn settings(self) -> Vec<String> {
         let busy_ms = limits::BUSY_MS_MAX;

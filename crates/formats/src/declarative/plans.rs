@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use super::manual::PLANS;
 use super::sections::blocks;
 use super::table::{self, Table};
+use crate::openapi::cors::is_token;
 use crate::report::{Report, one_of, shorten, suggest};
 use crate::tree::{self, Keep, Lines, Node};
 
@@ -44,6 +45,19 @@ const SHIPPED: &[(&str, Option<u64>)] = &[
     ("10KPerMin", Some(10_000)),
     ("20KPerMin", Some(20_000)),
     ("50KPerMin", Some(50_000)),
+    ("AsyncUnlimited", None),
+    ("AsyncWHUnlimited", None),
+];
+
+/// Other plans that API Manager ships. They limit the events of streaming APIs.
+const EVENT_PLANS: &[&str] = &[
+    "AsyncGold",
+    "AsyncSilver",
+    "AsyncBronze",
+    "AsyncDefaultSubscriptionless",
+    "AsyncWHGold",
+    "AsyncWHSilver",
+    "AsyncWHBronze",
 ];
 
 /// A plan as it was read, with its place, and the limits of requests that meet conditions.
@@ -198,7 +212,7 @@ fn read<'f>(
         rules.push((file, place, CustomRule { plan, api }));
     }
     let sections = root.sections("plan", "plan", report);
-    sections.iter().filter_map(|section| plan(section, &mut plans.keys, report)).collect()
+    sections.iter().filter_map(|section| plan(section, plans, report)).collect()
 }
 
 fn deny(table: &Table<'_>, report: &mut Report) -> Option<Deny> {
@@ -251,6 +265,12 @@ pub(crate) fn check_name(name: &str, place: Place, plans: &[String], report: &mu
     if plans.iter().any(|plan| plan.eq_ignore_ascii_case(name)) {
         return;
     }
+    if EVENT_PLANS.iter().any(|plan| plan.eq_ignore_ascii_case(name)) {
+        let message = format!("the plan `{name}` limits events, which are not counted");
+        let help = "add a plan of this name to plans.toml, with limits of requests or kilobytes";
+        report.error(place, message, help);
+        return;
+    }
     let names = plans.iter().map(String::as_str);
     let help = suggest(name, names, || {
         "add it to plans.toml, or write one that exists, such as `Unlimited`".to_owned()
@@ -258,19 +278,16 @@ pub(crate) fn check_name(name: &str, place: Place, plans: &[String], report: &mu
     report.error(place, format!("there is no plan `{}`", shorten(name)), help);
 }
 
-/// The parts of keys by their numbers.
-type Keys = BTreeMap<u64, Vec<KeyPart>>;
-
-fn plan(table: &Table<'_>, keys: &mut Keys, report: &mut Report) -> Option<Found> {
+fn plan(table: &Table<'_>, plans: &mut Plans, report: &mut Report) -> Option<Found> {
     let found = name(table, "name", report);
-    let limits = limits_of(table, "plan.limits", keys, report);
+    let limits = limits_of(table, "plan.limits", plans, report);
     let sections = table.sections("conditions", "plan.conditions", report);
     if sections.len() > limits::CONDITION_GROUPS_MAX {
         let most = limits::CONDITION_GROUPS_MAX;
         let message = format!("a plan has at most {most} groups of conditions");
         report.error(table.place, message, "remove some");
     }
-    let groups = sections.iter().map(|section| group(section, keys, report)).collect();
+    let groups = sections.iter().map(|section| group(section, plans, report)).collect();
     let same =
         |a: &Limit, b: &Limit| (a.quantity, a.period_ms, a.by) == (b.quantity, b.period_ms, b.by);
     let mut pairs = limits.iter().enumerate();
@@ -278,7 +295,7 @@ fn plan(table: &Table<'_>, keys: &mut Keys, report: &mut Report) -> Option<Found
         report.error(table.place, "two limits have the same period", "keep the smaller one");
     }
     let section = table.section("burst", "plan.burst", report);
-    let burst = section.is_present().then(|| limit(&section, keys, report)).flatten();
+    let burst = section.is_present().then(|| limit(&section, plans, report)).flatten();
     found.map(|(name, place)| (Plan { name, limits, burst }, place, groups))
 }
 
@@ -286,7 +303,7 @@ fn plan(table: &Table<'_>, keys: &mut Keys, report: &mut Report) -> Option<Found
 fn limits_of(
     table: &Table<'_>,
     name: &'static str,
-    keys: &mut Keys,
+    plans: &mut Plans,
     report: &mut Report,
 ) -> Vec<Limit> {
     let sections = table.sections("limits", name, report);
@@ -294,18 +311,22 @@ fn limits_of(
         let message = format!("a plan has at most {} limits", limits::PLAN_LIMITS_MAX);
         report.error(table.place, message, "remove some");
     }
-    sections.iter().filter_map(|section| limit(section, keys, report)).collect()
+    sections.iter().filter_map(|section| limit(section, plans, report)).collect()
 }
 
 /// `{ when = [...], limits = [...] }`
-fn group(table: &Table<'_>, keys: &mut Keys, report: &mut Report) -> (Vec<Condition>, Vec<Limit>) {
+fn group(
+    table: &Table<'_>,
+    plans: &mut Plans,
+    report: &mut Report,
+) -> (Vec<Condition>, Vec<Limit>) {
     let sections = table.sections("when", "plan.conditions.when", report);
     if !(1..=limits::CONDITIONS_MAX).contains(&sections.len()) {
         let message = format!("a group has 1 to {} conditions", limits::CONDITIONS_MAX);
         report.error(table.place, message, "write when = [{ header = \"...\", value = \"...\" }]");
     }
     let when = sections.iter().filter_map(|section| condition(section, report)).collect();
-    (when, limits_of(table, "plan.conditions.limits", keys, report))
+    (when, limits_of(table, "plan.conditions.limits", plans, report))
 }
 
 fn condition(table: &Table<'_>, report: &mut Report) -> Option<Condition> {
@@ -335,7 +356,7 @@ fn condition(table: &Table<'_>, report: &mut Report) -> Option<Condition> {
     Some(Condition { subject, is_inverted })
 }
 
-fn limit(table: &Table<'_>, keys: &mut Keys, report: &mut Report) -> Option<Limit> {
+fn limit(table: &Table<'_>, plans: &mut Plans, report: &mut Report) -> Option<Limit> {
     let period = name(table, "per", report).and_then(|(text, place)| {
         let period = period(&text);
         if period.is_none() {
@@ -347,19 +368,38 @@ fn limit(table: &Table<'_>, keys: &mut Keys, report: &mut Report) -> Option<Limi
     });
     let requests = table.number("requests", 1..=limits::QUOTA_MAX, report);
     let kilobytes = table.number("kilobytes", 1..=limits::QUOTA_MAX / KIBIBYTE, report);
-    let named = (table.get("requests").is_some(), table.get("kilobytes").is_some());
-    if named.0 == named.1 {
-        let message = "a limit needs either `requests` or `kilobytes`";
+    let amount = table.number("amount", 1..=limits::QUOTA_MAX, report);
+    let named = ["requests", "kilobytes", "amount"].map(|key| table.get(key).is_some());
+    let has_quantity = table.get("of").is_some();
+    if named.into_iter().filter(|named| *named).count() != 1 || named[2] != has_quantity {
+        let message = "a limit needs `requests`, `kilobytes`, or `amount` and `of`";
         report.error(table.place, message, "write { requests = 100, per = \"1m\" }");
     }
-    let by = by(table, keys, report);
+    let reported = reported(table, plans, report).zip(amount);
+    let by = by(table, plans, report);
     let bytes = kilobytes.map(|amount: u64| (Quantity::Bytes, amount.saturating_mul(KIBIBYTE)));
-    let (quantity, amount) = requests.map(|amount| (Quantity::Requests, amount)).or(bytes)?;
+    let requests = requests.map(|amount| (Quantity::Requests, amount));
+    let (quantity, amount) = requests.or(bytes).or(reported)?;
     Some(Limit { quantity, amount, period_ms: period?, by })
 }
 
+/// `of`: which number of responses counts.
+fn reported(table: &Table<'_>, plans: &mut Plans, report: &mut Report) -> Option<Quantity> {
+    let (text, place) = table.text("of", report)?;
+    let name = text.split_once(':').filter(|(kind, _)| *kind == "response_header");
+    let name = name.map(|(_, name)| name).filter(|name| is_token(name));
+    if name.is_none() {
+        let message = format!("unknown value `{}` of `of`", shorten(text));
+        report.error(place, message, "write \"response_header:NAME\"");
+    }
+    let name = name?.to_ascii_lowercase();
+    let number = number_of([name.as_str()].into_iter());
+    plans.reported.insert(number, name);
+    Some(Quantity::Reported(number))
+}
+
 /// `by`: a part of a key, or a list of them.
-fn by(table: &Table<'_>, keys: &mut Keys, report: &mut Report) -> LimitBy {
+fn by(table: &Table<'_>, plans: &mut Plans, report: &mut Report) -> LimitBy {
     let Some(item) = table.get("by") else { return LimitBy::All };
     let texts = match item.value.as_array() {
         Some(_) => table.texts("by", report).unwrap_or_default(),
@@ -376,17 +416,22 @@ fn by(table: &Table<'_>, keys: &mut Keys, report: &mut Report) -> LimitBy {
         [KeyPart::User] => LimitBy::User,
         [KeyPart::Address] => LimitBy::Address,
         _ => {
-            let mut names = Vec::new();
-            for (text, _) in texts {
-                names.extend_from_slice(&(text.len() as u64).to_le_bytes());
-                names.extend_from_slice(text.as_bytes());
-            }
-            let hash = jose::sha256(&names);
-            let number = hash.first_chunk().map_or(0, |first| u64::from_le_bytes(*first));
-            keys.insert(number, parts);
+            let number = number_of(texts.into_iter().map(|(text, _)| text));
+            plans.keys.insert(number, parts);
             LimitBy::Values(number)
         }
     }
+}
+
+/// A number for these texts, the same everywhere.
+fn number_of<'t>(texts: impl Iterator<Item = &'t str>) -> u64 {
+    let mut all = Vec::new();
+    for text in texts {
+        all.extend_from_slice(&(text.len() as u64).to_le_bytes());
+        all.extend_from_slice(text.as_bytes());
+    }
+    let hash = jose::sha256(&all);
+    hash.first_chunk().map_or(0, |first| u64::from_le_bytes(*first))
 }
 
 fn key_part(text: &str, place: Place, report: &mut Report) -> Option<KeyPart> {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use model::{
     Condition, CustomRule, Deny, KeyCredential, KeyPart, KeyType, Limit, LimitBy, Permitted, Plan,
-    Plans, Subject, SubscriptionState,
+    Plans, Quantity, Subject, SubscriptionState,
 };
 
 use super::*;
@@ -29,6 +29,7 @@ name = "Free"
     assert_eq!(shown(&plans, "Bronze"), "Bronze Requests 1000/60000 All");
     assert_eq!(shown(&plans, "10kPerMin"), "10KPerMin Requests 10000/60000 All");
     assert_eq!(shown(&plans, "unlimited"), "Unlimited");
+    assert_eq!(shown(&plans, "AsyncUnlimited"), "AsyncUnlimited");
 }
 
 #[test]
@@ -58,7 +59,7 @@ fn what_is_wrong_with_plans_is_reported_with_its_place() {
     for (text, expect) in [
         ("[[plan]]\n", "1:1: error: there is no `name`"),
         ("[[plan]]\nname = \"a\"\nlimit = []\n", "3:1: error: unknown key `limit`"),
-        ("[[plan]]\nname = \"a\"\nlimits = [{ per = \"1s\" }]\n", "3:11: error: either"),
+        ("[[plan]]\nname = \"a\"\nlimits = [{ per = \"1s\" }]\n", "3:11: error: a limit needs"),
         (
             "[[plan]]\nname = \"a\"\nlimits = [{ requests = 0, per = \"1s\" }]\n",
             "3:24: error: out of range",
@@ -75,6 +76,34 @@ fn what_is_wrong_with_plans_is_reported_with_its_place() {
     let files = [(PathBuf::from("plans.toml"), Err("no such file".to_owned()))];
     let lines: Vec<_> = read_plans(&files).diagnostics.iter().map(ToString::to_string).collect();
     assert_lines(&lines, "plans.toml: error: no such file");
+}
+
+#[test]
+fn a_limit_may_count_what_responses_report() {
+    let text = |limits: &str| format!("[[plan]]\nname = \"a\"\nlimits = [{limits}]\n");
+    let of =
+        |name: &str| format!("{{ amount = 7, of = \"response_header:{name}\", per = \"1m\" }}");
+    let limits = [of("X-Tokens-Used"), of("X-Cost")].join(", ");
+    let plans = check("p.toml", &text(&limits), "");
+    let fields = plans.get("a").expect("it has one").limits.iter().map(|limit| {
+        let Quantity::Reported(number) = limit.quantity else { panic!("{limit:?}") };
+        (plans.reported[&number].as_str(), limit.amount)
+    });
+    assert_eq!(fields.collect::<Vec<_>>(), [("x-tokens-used", 7), ("x-cost", 7)]);
+    let same = [of("X-Cost"), of("x-cost")].join(", ");
+    check("p.toml", &text(&same), "p.toml:1:1: error: two limits have the same period");
+    let needs = "3:11: error: a limit needs";
+    for (limit, expect) in [
+        (r#"{ amount = 7, per = "1m" }"#, needs),
+        (r#"{ requests = 7, of = "response_header:a", per = "1m" }"#, needs),
+        (r#"{ requests = 7, amount = 7, of = "response_header:a", per = "1m" }"#, needs),
+        (r#"{ amount = 7, of = "tokens", per = "1m" }"#, "3:30: error: unknown value `tokens`"),
+        (r#"{ amount = 7, of = "response_header:", per = "1m" }"#, "3:30: error: unknown value"),
+        (r#"{ amount = 7, of = "header:a b", per = "1m" }"#, "3:30: error: unknown value"),
+        (r#"{ amount = 0, of = "response_header:a", per = "1m" }"#, "3:22: error: out of range"),
+    ] {
+        check("p.toml", &text(limit), &format!("p.toml:{expect}"));
+    }
 }
 
 #[test]
@@ -266,7 +295,10 @@ fn every_key_of_an_application_is_read() {
 
 #[test]
 fn what_is_wrong_with_an_application_is_reported_with_its_place() {
+    let events = "4:8: error: the plan `AsyncGold` limits events, which are not counted";
     for (from, to, expect) in [
+        ("50PerMin", "AsyncGold", events),
+        ("50PerMin", "AsyncGolden", "4:8: error: there is no plan `AsyncGolden`"),
         (
             "[application]\n",
             "[applicatoin]\n",

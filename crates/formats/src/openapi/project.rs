@@ -275,7 +275,8 @@ fn security(member: &Member<'_>, refs: Refs<'_>, report: &mut Report) -> Vec<Mem
     let kinds = listed.iter().filter(|(name, _)| KINDS.contains(name));
     let mut kinds: Vec<_> = kinds.map(|(name, place)| plain((*name).to_owned(), *place)).collect();
     let place = member.key_place;
-    let has_certificates = has(CERTIFICATE) || has(MANDATORY[0]);
+    let certificate = [CERTIFICATE, MANDATORY[0]].into_iter().find(|name| has(name));
+    let has_certificates = certificate.is_some();
     let is_only_certificate = has_certificates && kinds.is_empty();
     let is_optional = has_certificates && (is_only_certificate || !has(MANDATORY[1]));
     if kinds.is_empty() {
@@ -286,15 +287,15 @@ fn security(member: &Member<'_>, refs: Refs<'_>, report: &mut Report) -> Vec<Mem
         with("optional", Node { place, value: Value::Bool(is_optional) }),
     ];
     let mut found = vec![map("x-wso2-application-security", application, place)];
-    if has_certificates {
+    if let Some(scheme) = certificate {
         let is_mandatory = is_only_certificate || has(MANDATORY[0]);
         let needed = if is_mandatory { "mandatory" } else { "optional" };
         found.push(text("x-wso2-mutual-ssl", needed.to_owned(), place));
         match certificates(place, refs, report) {
             Some(certificates) => found.push(certificates),
             None => {
-                let message = format!("`{CERTIFICATE}`: the project has no `{CERTIFICATES}`");
-                let help = format!("export it with its certificates, or remove `{CERTIFICATE}`");
+                let message = format!("`{scheme}`: the project has no `{CERTIFICATES}`");
+                let help = format!("export it with its certificates, or remove `{scheme}`");
                 report.error(place, message, help);
             }
         }

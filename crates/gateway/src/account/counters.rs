@@ -183,6 +183,8 @@ pub(crate) struct Tally {
     pub(crate) heavy_work: Cell<u64>,
     pub(crate) introspections: IntrospectionCounts,
     pub(crate) log_lines_lost: Cell<u64>,
+    /// Responses that say nothing to a limit of what they report.
+    pub(crate) unreported: Cell<u64>,
 }
 
 /// Connections that were rejected, by the limit that they exceeded.
@@ -289,6 +291,7 @@ pub(crate) struct WorkerFigures {
     pub(crate) introspections: [(&'static str, u64); 3],
     pub(crate) held_bytes: u64,
     pub(crate) log_lines_lost: u64,
+    pub(crate) unreported: u64,
     pub(crate) token_hits: u64,
     pub(crate) token_misses: u64,
     pub(crate) tokens: u64,

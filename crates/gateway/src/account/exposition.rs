@@ -128,7 +128,7 @@ impl Page {
 
     fn connections(&mut self, workers: &[WorkerFigures]) {
         let sum = |figure: fn(&WorkerFigures) -> u64| workers.iter().map(figure).sum::<u64>();
-        let rows: [(&str, &str, &str, u64); 11] = [
+        let rows: [(&str, &str, &str, u64); 12] = [
             ("penstock_connections", "gauge", "Open client connections.", sum(|w| w.connections)),
             (
                 "penstock_connections_accepted_total",
@@ -153,6 +153,12 @@ impl Page {
                 "counter",
                 "Retries that exceeded the retry budget, so that the failure was the response.",
                 sum(|w| w.retries_denied),
+            ),
+            (
+                "penstock_quota_unreported_total",
+                "counter",
+                "Responses without the number that a limit counts.",
+                sum(|w| w.unreported),
             ),
             (
                 "penstock_tunnels_total",

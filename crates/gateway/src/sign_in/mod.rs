@@ -10,7 +10,7 @@ mod provider;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use base::limits::{LOGIN_MS_MAX, SESSION_MARGIN_S, SIGN_INS_MAX};
+use base::limits::{LOGIN_MS_MAX, SESSION_MARGIN_S, SESSION_RENEWALS_MAX, SIGN_INS_MAX};
 use base::{Method, SystemEntropy};
 use model::{Accepts, Api, AuthFailure, Denial, Fault, Security};
 use percent_encoding::percent_encode;
@@ -29,9 +29,6 @@ use crate::tasks;
 use crate::worker::Worker;
 
 pub(crate) use pages::respond;
-
-/// How often a session is renewed for one request, of which all but the last may be known and have expired.
-const RENEWALS_MAX: usize = 3;
 
 /// Why a request has no session.
 pub(crate) enum Refused {
@@ -80,7 +77,7 @@ pub(crate) async fn session<C: Client>(
     }
     let first = sessions::key(&provider.login.name, &session);
     let (mut renewing, mut over) = (renewing, Arc::new(session));
-    for _ in 0..RENEWALS_MAX {
+    for _ in 0..SESSION_RENEWALS_MAX {
         let is_earlier = renewing.as_ref().is_some_and(|one| one.outcome.borrow().is_some());
         let outcome = match (renewing, &over.refresh_token) {
             (Some(renewing), _) => {

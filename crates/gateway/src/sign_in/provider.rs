@@ -123,6 +123,7 @@ pub(super) async fn revoke(
     let form = Form {
         url,
         client: Some((&login.client_id, &login.client_secret)),
+        sender: None,
         text: &format!("token={refresh_token}&token_type_hint=refresh_token"),
         bytes_max: INTROSPECTION_BYTES_MAX,
         total_ms: LOGIN_MS_MAX,
@@ -145,6 +146,7 @@ async fn issued(
     let form = Form {
         url: &endpoints.token,
         client: Some((&login.client_id, &login.client_secret)),
+        sender: None,
         text,
         bytes_max: INTROSPECTION_BYTES_MAX,
         total_ms: LOGIN_MS_MAX,

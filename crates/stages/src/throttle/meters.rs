@@ -7,8 +7,9 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use base::limits::{KEY_VALUES_KEPT_BYTES, QUOTA_KEYS_MAX, QUOTA_SHARDS};
+use base::limits::{KEY_VALUES_KEPT_BYTES, QUOTA_KEYS_MAX, QUOTA_SHARDS, SPARE_HEADS_MAX};
 
+use super::Later;
 use super::counter::Counter;
 use super::link::{Link, Mode};
 use crate::hash::LoadedKeysState;
@@ -64,6 +65,8 @@ pub struct WorkerMeters {
     next: usize,
     /// Lent for the values of a key.
     values: Vec<u8>,
+    /// Lent to requests of which something is counted later.
+    spare: Vec<Vec<Later>>,
 }
 
 impl Meters {
@@ -125,7 +128,7 @@ impl WorkerMeters {
     #[must_use]
     pub fn new(shared: Arc<Meters>) -> Self {
         let shards = (0..QUOTA_SHARDS).map(|_| Table::default()).collect();
-        Self { shared, shards, next: 0, values: Vec::new() }
+        Self { shared, shards, next: 0, values: Vec::new(), spare: Vec::new() }
     }
 
     pub(crate) fn counter(&mut self, key: Key<'_>, now_ms: u64) -> &Arc<Counter> {
@@ -151,6 +154,19 @@ impl WorkerMeters {
             self.values = Vec::new();
         }
         digest
+    }
+
+    /// An empty list.
+    pub(super) fn lend(&mut self) -> Vec<Later> {
+        self.spare.pop().unwrap_or_default()
+    }
+
+    /// Keeps the memory of a list for reuse.
+    pub fn release(&mut self, mut list: Vec<Later>) {
+        list.clear();
+        if list.capacity() > 0 && self.spare.len() < SPARE_HEADS_MAX {
+            self.spare.push(list);
+        }
     }
 
     /// The time that windows go by: that of Redis, if other gateways use it.

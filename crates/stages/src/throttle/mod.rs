@@ -1,8 +1,8 @@
 //! Throttling: may this request proceed now, and if not, when?
 //!
 //! Life of a request: authorise -> **throttle** -> admit. Reads the plans that a request uses, who sends it, and the
-//! time; returns what is left of the tightest limit, or a [`Refused`]. Requests are counted when they are admitted,
-//! bytes when an exchange is settled.
+//! time; returns what is left of the tightest limit, or a [`Refused`]. Requests are counted when they are admitted, other
+//! quantities when they are known: what their counters are is returned, too.
 //!
 //! The limits of the workers of a process are exact: each count is one atomic number that all of them write
 //! (docs/decisions/0022-quotas-are-shared.md). Gateways reconcile their counts with each other, and no request waits for
@@ -89,8 +89,15 @@ pub struct Sender<'s> {
 pub struct Admitted {
     /// The limit of requests of which least is left.
     pub tightest: Option<Allowance>,
-    /// To which the bytes of the exchange are to be added.
-    pub bytes: Vec<Arc<Counter>>,
+    /// What is to be counted when it is known. Lent: [`WorkerMeters::release`] takes it back.
+    pub later: Vec<Later>,
+}
+
+/// A count of something that is known only after the request was admitted.
+#[derive(Debug)]
+pub struct Later {
+    pub quantity: Quantity,
+    pub counter: Arc<Counter>,
 }
 
 /// A limit, and what is left of it.
@@ -130,6 +137,7 @@ pub fn admit(
             for taken in steps.take(position) {
                 taken.release((meters, plans), sender, now_ms);
             }
+            meters.release(admitted.later);
             return Err(refused);
         }
     }
@@ -185,10 +193,10 @@ impl Step {
             (_, Mode::Closed) => Err(()),
             (Quantity::Requests, Mode::Limited) => counter.take(amount, now_ms),
             (Quantity::Requests, Mode::Open) => counter.take(QUOTA_MAX, now_ms).or(Ok(QUOTA_MAX)),
-            (Quantity::Bytes, Mode::Limited) => {
+            (Quantity::Bytes | Quantity::Reported(_), Mode::Limited) => {
                 Some(counter.used(now_ms)).filter(|used| *used < amount).ok_or(())
             }
-            (Quantity::Bytes, Mode::Open) => Ok(counter.used(now_ms)),
+            (Quantity::Bytes | Quantity::Reported(_), Mode::Open) => Ok(counter.used(now_ms)),
         };
         let left = taken.map(|used| amount.saturating_sub(used)).ok();
         let Some(left) = left else {
@@ -196,7 +204,13 @@ impl Step {
             return Err(Refused { denial, limit: allowance(0) });
         };
         match quantity {
-            Quantity::Bytes => admitted.bytes.push(Arc::clone(counter)),
+            Quantity::Bytes | Quantity::Reported(_) => {
+                let later = Later { quantity, counter: Arc::clone(counter) };
+                if admitted.later.capacity() == 0 {
+                    admitted.later = meters.lend();
+                }
+                admitted.later.push(later);
+            }
             Quantity::Requests if admitted.tightest.is_none_or(|tightest| left < tightest.left) => {
                 admitted.tightest = Some(allowance(left));
             }
@@ -230,8 +244,16 @@ impl Step {
             LimitBy::Address => 2,
             LimitBy::Values(_) => 3,
         };
-        let kind = (quantity as u64) << 3 | number << 1 | u64::from(self.is_burst);
+        let (quantity, reported) = match quantity {
+            Quantity::Requests => (0, None),
+            Quantity::Bytes => (1, None),
+            Quantity::Reported(number) => (2, Some(number)),
+        };
+        let kind = quantity << 3 | number << 1 | u64::from(self.is_burst);
         let mut of_limit = mix(self.key, mix(period_ms, kind));
+        if let Some(number) = reported {
+            of_limit = mix(of_limit, number);
+        }
         let client = match (by, sender.user) {
             (LimitBy::All, _) => {
                 return Key { hash: of_limit, period_ms, of_limit, client: None };
@@ -287,6 +309,33 @@ mod tests {
         ] {
             assert_eq!(test.admit(uses, user, 0), expect, "{uses} {user}");
         }
+    }
+
+    #[test]
+    fn what_is_known_later_limits_by_what_was_counted_before_and_costs_no_memory() {
+        let reported = |number, amount| Limit {
+            quantity: Quantity::Reported(number),
+            amount,
+            period_ms: 60_000,
+            by: LimitBy::All,
+        };
+        let mut test = Test::new();
+        let mut plans = Plans::default();
+        let limits = vec![reported(1, 10), reported(2, 1)];
+        plans.insert(Plan { name: "plan".to_owned(), limits, burst: None });
+        test.plans = PlanTable::compile(&Arc::new(plans), None);
+        let (mut list, mut used) = (None, Vec::new());
+        while let Ok(Admitted { later, .. }) = test.admitted("a", "", 0) {
+            let memory = later.as_ptr();
+            assert_eq!(*list.get_or_insert(memory), memory, "the one that was released");
+            let [first, second] = later.as_slice() else { panic!("one for each limit") };
+            assert_eq!([first.quantity, second.quantity], [1, 2].map(Quantity::Reported));
+            first.counter.add(4, 0);
+            used.push(first.counter.used(0));
+            test.meters.release(later);
+        }
+        assert_eq!(used, [4, 8, 12], "the request that reaches the limit goes beyond it");
+        test.admitted("a", "", 60_000).expect("a new window");
     }
 
     #[test]
@@ -353,8 +402,7 @@ mod tests {
             Self { shared, meters, plans: PlanTable::compile(&Arc::new(plans), None) }
         }
 
-        /// What is left, or which limit refused until when.
-        fn admit(&mut self, uses: &str, user: &str, now_ms: u64) -> String {
+        fn admitted(&mut self, uses: &str, user: &str, now_ms: u64) -> Result<Admitted, Refused> {
             let plan = self.plans.number(if uses == "by user" { uses } else { "plan" });
             let key = crate::plans::key_of(&[uses]);
             let uses = [(Level::Subscription, PlanUse { plan, key, burst: None })];
@@ -363,7 +411,12 @@ mod tests {
                 out.extend(format!("{parts:?} {user:?}").bytes());
             };
             let sender = Sender { user, network: &|| 7, values: &values };
-            match admit(&mut self.meters, &self.plans, uses.into_iter(), sender, now_ms) {
+            admit(&mut self.meters, &self.plans, uses.into_iter(), sender, now_ms)
+        }
+
+        /// What is left, or which limit refused until when.
+        fn admit(&mut self, uses: &str, user: &str, now_ms: u64) -> String {
+            match self.admitted(uses, user, now_ms) {
                 Ok(admitted) => admitted.tightest.map_or(0, |limit| limit.left).to_string(),
                 Err(Refused { denial, limit, .. }) => {
                     let which = if denial == Denial::SubscriptionBurst { "burst" } else { "full" };

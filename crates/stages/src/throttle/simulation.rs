@@ -207,7 +207,7 @@ impl World {
         match admit(meters, &self.plans, uses.into_iter(), sender, time_ms) {
             Ok(admitted) => {
                 assert_ne!(mode, Mode::Closed);
-                admitted.bytes.iter().for_each(|counter| counter.add(bytes, time_ms));
+                admitted.later.iter().for_each(|later| later.counter.add(bytes, time_ms));
                 let window = window(admitted.tightest.expect("the plan has one"));
                 let [requests, all_bytes] = self.admitted.entry(window).or_default();
                 (*requests, *all_bytes) = (*requests + 1, *all_bytes + bytes);

@@ -144,6 +144,8 @@ fn security_schemes_are_kinds_of_credential_and_certificates() {
             true,
         ),
         ("[mutualssl]", format!("{scope} optional"), true),
+        ("[mutualssl_mandatory]", format!("{scope} optional"), true),
+        ("[oauth2, mutualssl_mandatory]", format!("{scope} optional"), true),
     ] {
         let more = format!("{ENDPOINT}  securityScheme: {schemes}\n");
         let outcome = project(&more, &CERTIFIED);
@@ -153,11 +155,14 @@ fn security_schemes_are_kinds_of_credential_and_certificates() {
         assert_eq!(api.mutual_tls, needs_certificate, "{schemes}");
     }
     // Any certificate of `[tls] client_ca` would be accepted.
-    let more = format!("{ENDPOINT}  securityScheme: [oauth2, mutualssl]\n");
     let empty = [("Client-certificates/client_certificates.yaml", "data: []\n")];
-    for files in [&[][..], &empty] {
+    for (scheme, files) in
+        [("mutualssl", &[][..]), ("mutualssl", &empty), ("mutualssl_mandatory", &empty)]
+    {
+        let more = format!("{ENDPOINT}  securityScheme: [oauth2, {scheme}]\n");
         let outcome = project(&more, files);
-        assert_lines(&shown(&outcome), "30:3: error: `mutualssl`: the project has no");
+        let expect = format!("30:3: error: `{scheme}`: the project has no");
+        assert_lines(&shown(&outcome), &expect);
         assert!(outcome.api.is_none());
     }
     let keys = served("  securityScheme: [api_key]\n  apiKeyHeader: X-Key\n", "");
