@@ -37,8 +37,16 @@ impl Compiler {
                     continue;
                 }
                 other => {
-                    let help = "put an OpenAPI description in front of it, with `[integration]` on loopback".to_owned();
-                    self.error(&child, format!("`{other}` of `proxy` is not served"), Some(help));
+                    let help = match other {
+                        "enableAddressing" => {
+                            "remove it, if no client needs header blocks of WS-Addressing in responses"
+                        }
+                        _ => {
+                            "put an OpenAPI description in front of it, with `[integration]` on loopback"
+                        }
+                    };
+                    let message = format!("`{other}` of `proxy` is not served");
+                    self.error(&child, message, Some(help.to_owned()));
                     continue;
                 }
             }

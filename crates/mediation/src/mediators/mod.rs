@@ -129,7 +129,11 @@ by `key`, or one by `key-expression`; groups may be inside groups. It has `timeo
 expression in braces), `suspendOnFailure`, `markForSuspension` and `retryConfig`: after an error that a member lists in
 `enabledErrorCodes`, a group sends any request to the next member, and else only one that is safe to repeat. Each
 `property` of an endpoint, though not of a member of a group, is set on the messages that are sent there. The
-expressions of an endpoint cannot read the body.
+expressions of an endpoint cannot read the body. With `enableAddressing`, a message that is sent as SOAP gets the header
+blocks `To`, `MessageID` and `Action` of WS-Addressing in place of those that it has, `ReplyTo`, `From`, `FaultTo` and
+`RelatesTo` if the mediator `header` set them, and in the version `submission` an anonymous `ReplyTo`; other messages
+are sent as they are. `separateListener` is a warning: the response is the one on the connection of the request. A
+`member` of a `loadbalance` gets the path of the message at its `httpPort` or `httpsPort`, as the request came.
 
 An `api` may have a `hostname` and a `port`, and a `resource` a `protocol`, a `content-type` and a pattern for the
 `user-agent`, as in Synapse: what they do not admit they do not serve, and the API with the next longest context may.

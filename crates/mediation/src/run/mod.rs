@@ -4,6 +4,7 @@
 //! the aggregates that wait. The host drives it: [`Run::next`] runs until the host is needed, and [`Run::answer`] brings
 //! what it asked for. Several asks may be outstanding. Nothing outlives its run.
 
+mod addressing;
 mod ask;
 mod branch;
 mod exchange;

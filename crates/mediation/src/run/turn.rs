@@ -279,8 +279,6 @@ impl Run {
             }
             (End::Send(to), _) => {
                 if branch.owner.is_some() {
-                    // The response is what the part becomes.
-                    branch.end = End::Nothing;
                     return self.exchange(branch, (None, to), None, context);
                 }
                 self.send(branch, to, None, context)
