@@ -359,7 +359,7 @@ fn a_proxy_that_drops_the_message_accepts_it_and_a_failure_is_not_overlooked() {
     let throws = proxy("<throwError type=\"T\" errorMessage=\"m\"/>");
     let version = case(&equals("$httpVersion", "HTTP/1.1"));
     let output = run(&project(&unit_test(&throws, "", &version, "")), &["test", "shop"], 1);
-    assert!(output.contains("no error handler for"), "{output}");
+    assert!(output.contains("no error handler responds to"), "{output}");
     let status = case(&equals("$statusCode", "500"));
     run(&project(&unit_test(&throws, "", &status, "")), &["test", "shop"], 0);
 }

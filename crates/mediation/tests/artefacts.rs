@@ -564,7 +564,7 @@ fn the_default_sequences_are_used_where_they_are_named_and_missing() {
     let ran = drive(&program, flow(&program), request("1"), &echo);
     assert_eq!(ran.body(), r#"{"from":"http://a/","got":1}"#);
     let ran = drive(&program, flow(&program), request("1"), &host::refuse);
-    assert!(matches!(ran.outcome, Outcome::Nothing), "{ran:?}");
+    assert_eq!(ran.failure().code, Code::NOT_CONNECTED, "it drops the message: {ran:?}");
     assert!(ran.log[0].ends_with("ERROR_CODE = 101503, ERROR_MESSAGE = refused"), "{ran:?}");
     let own = "<sequence name=\"main\"/><sequence name=\"fault\"><respond/></sequence>";
     let (program, found) = host::compile(&format!("{own}{}", target("faultSequence=\"fault\"")));

@@ -457,7 +457,8 @@ impl Run {
         }
         let discards = |of: &Endpoint| of.timeout.action == TimeoutAction::Discard;
         if is_timeout && endpoint.is_some_and(discards) {
-            self.leave(&branch);
+            branch.failure = Some(Box::new(failure));
+            self.end_unanswered(branch);
             return Turn::Gone;
         }
         Turn::Failed(branch, failure)
