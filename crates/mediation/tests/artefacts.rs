@@ -34,16 +34,17 @@ fn what_is_not_served_of_expressions_and_endpoints_says_what_to_write() {
 }
 
 #[test]
-fn a_wsdl_of_an_endpoint_is_a_warning_that_says_what_to_write() {
-    let found = diagnostics(
-        "<proxy name=\"P\"><target><inSequence><respond/></inSequence></target><publishWSDL endpoint=\"E\"/></proxy>",
-    );
-    let [found] = &*found else { panic!("{found:?}") };
-    assert!(
-        found.contains("warning: `publishWSDL`: the WSDL of the endpoint `E` is not served"),
-        "{found}"
-    );
-    assert!(found.contains("write `uri=\"ADDRESS?wsdl\"` with the address of `E`"), "{found}");
+fn an_endpoint_whose_wsdl_is_published_has_an_address() {
+    let proxy = "<proxy name=\"P\"><target><inSequence><respond/></inSequence></target><publishWSDL endpoint=\"E\"/></proxy>";
+    let found = |endpoint: &str| diagnostics(&format!("{proxy}{endpoint}")).concat();
+    let missing = found("<endpoint name=\"F\"><address uri=\"http://a/\"/></endpoint>");
+    assert!(missing.contains("warning: `publishWSDL`: there is no endpoint `E`"), "{missing}");
+    let other = found("<endpoint name=\"E\"><http uri-template=\"http://a/\"/></endpoint>");
+    assert!(other.contains("warning: `publishWSDL`: the endpoint `E` is no `address`"), "{other}");
+    let program =
+        program(&format!("{proxy}<endpoint name=\"E\"><address uri=\"http://a/b?c\"/></endpoint>"));
+    let url = program.wsdl_url(&program.proxies()[0]);
+    assert_eq!(url.as_deref(), Some("http://a/b?wsdl"));
 }
 
 #[test]
@@ -144,7 +145,6 @@ fn the_format_of_an_endpoint_decides_how_the_body_is_written() {
     assert_eq!(ran.sent, [sent]);
 }
 
-#[test]
 /// What the endpoint `e` gets of a SOAP message that has blocks of WS-Addressing already.
 fn addressed(endpoints: &str, steps: &str) -> Exchange {
     let text = format!(
@@ -278,6 +278,7 @@ fn the_scheme_of_a_request_chooses_the_port_of_a_member() {
     assert_eq!(url("", true), "https://h/orders");
 }
 
+#[test]
 fn a_group_of_endpoints_is_resolved_for_the_host() {
     let member = |name: &str| format!("<endpoint key=\"{name}\"/>");
     let group = |kind: &str| {
