@@ -211,7 +211,9 @@ fn a_request_may_come_by_https() {
     let secure =
         case.replace("<request-path>", "<request-protocol>https</request-protocol><request-path>");
     let api = ORDERS.replace("methods=\"POST\"", "methods=\"POST\" protocol=\"https\"");
-    for (case, code, end) in [(secure, 0, "1 passed"), (case, 1, "1 failed")] {
+    let other = secure.replace("https</", "ftp</");
+    let wrong = "unknown protocol `ftp`";
+    for (case, code, end) in [(secure, 0, "1 passed"), (case, 1, "1 failed"), (other, 1, wrong)] {
         let files = project(&unit_test(API, SUPPORTS, &case, MOCK));
         files
             .write(&format!("shop/{API}"), &api.replace("<sequence key=\"Price\"/>", "<respond/>"));

@@ -59,7 +59,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "METHOD", default_value = "POST")]
     method: String,
     /// The request comes by https
-    #[arg(long, requires = "path")]
+    #[arg(long)]
     https: bool,
     /// Configuration whose `[integration]` says how JSON and XML become each other
     #[arg(long, value_name = "FILE")]
