@@ -1,6 +1,6 @@
 //! What Synapse's services say of themselves: `?wsdl` and `?swagger.json`.
 
-use harness::{Client, Files, Gateway, Response, Upstream};
+use harness::{CannedResponse, Client, Files, Gateway, Response, Upstream};
 
 const WSDL: &str = r#"<wsdl:definitions xmlns:wsdl="http://schemas.xmlsoap.org/wsdl/" xmlns:soap="http://schemas.xmlsoap.org/wsdl/soap/">
   <wsdl:service name="Orders">
@@ -115,6 +115,52 @@ fn documents_are_read_from_files_and_urls_when_artefacts_are_loaded() {
         "no file outside the folder is read: {text}"
     );
     assert_eq!(get("/services/d"), "from the port");
+}
+
+#[test]
+fn the_wsdl_of_an_endpoint_is_fetched_when_it_is_asked_for_and_once() {
+    let proxy = |upstream: &Upstream| {
+        let address = format!("<address uri=\"{}/orders?x=1\"/>", upstream.url());
+        Gateway::mediating(&format!(
+            "<endpoint name=\"E\">{address}</endpoint><proxy name=\"a\">{TARGET}<publishWSDL endpoint=\"E\"/></proxy>"
+        ))
+        .start()
+    };
+    let published = Upstream::fixed(WSDL);
+    let gateway = proxy(&published);
+    assert_eq!(published.requests().len(), 0);
+    for host in ["gateway", "other"] {
+        let mut client = gateway.connect();
+        client.send(format!("GET /services/a?wsdl HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+        let response = client.read();
+        assert!(response.head.contains("Content-Type: text/xml; charset=UTF-8\r\n"));
+        let text = response.text();
+        let own = format!("location=\"http://{host}/services/a\"");
+        assert_eq!(text.matches(&own).count(), 2, "{text}");
+        assert!(!text.contains("inside"), "{text}");
+    }
+    let requests = published.requests();
+    assert_eq!(requests.len(), 1);
+    assert_eq!(requests[0].line(), "GET /orders?wsdl HTTP/1.1");
+    assert_eq!(gateway.fetch("GET /services/a", "").text(), "mediated");
+    for (upstream, expect) in [
+        (Upstream::refusing(), "500 101503"),
+        (Upstream::fixed("<html/>"), "500 0"),
+        (
+            Upstream::responding(|_| {
+                CannedResponse::bytes("HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n")
+            }),
+            "500 0",
+        ),
+    ] {
+        let gateway = proxy(&upstream);
+        // Nothing is kept of a failure.
+        for _ in 0..2 {
+            let response = gateway.fetch("GET /services/a?wsdl", "");
+            assert_eq!(response.status_and_code(), expect);
+        }
+        assert_eq!(gateway.fetch("GET /services/a", "").text(), "mediated");
+    }
 }
 
 #[test]

@@ -257,6 +257,15 @@ fn a_failure_runs_the_fault_sequence_and_without_one_gets_its_code() {
     assert_eq!(post(&plain, "text/plain", "x").status_and_code(), "500 101503");
     let empty = proxy(&refusing, &format!("{ENDPOINT}<faultSequence/>"));
     assert_eq!(post(&empty, "text/plain", "x").status_and_code(), "500 101503");
+    // That of a new project for Micro Integrator.
+    let fault = "<sequence name=\"fault\"><log level=\"full\"><property name=\"MESSAGE\" value=\"Executing default sequence\"/>\
+                 <property name=\"ERROR_CODE\" expression=\"get-property('ERROR_CODE')\"/></log><drop/></sequence>";
+    let default = Gateway::mediating(&format!(
+        "{fault}<proxy name=\"it\"><target><endpoint><address uri=\"http://{}/\"/></endpoint></target></proxy>",
+        refusing.address()
+    ))
+    .start();
+    assert_eq!(post(&default, "text/plain", "x").status_and_code(), "500 101503");
     let handled = proxy(
         &refusing,
         &format!(

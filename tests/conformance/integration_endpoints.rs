@@ -387,7 +387,42 @@ fn a_member_by_host_gets_the_path_of_the_message() {
         "<endpoint><loadbalance><member hostName=\"{host}\" httpPort=\"{port}\"/></loadbalance></endpoint>"
     ));
     assert_eq!(gateway.fetch("GET /services/it/a/b?c=d", "").text(), "member");
-    assert_eq!(upstream.requests()[0].line(), "GET /a/b?c=d HTTP/1.1");
+    assert_eq!(upstream.requests()[0].line(), "GET /services/it/a/b?c=d HTTP/1.1");
+    let fields = "Content-Type: text/xml\r\nSOAPAction: \"urn:a\"\r\n";
+    assert_eq!(post(&gateway, fields, "<a/>").text(), "member");
+    assert!(upstream.requests()[1].line().starts_with("POST /services/it"), "a SOAP call, too");
+}
+
+#[test]
+fn each_member_that_is_tried_gets_its_own_address_and_all_the_same_message_id() {
+    let (first, second) = (closing(), Upstream::fixed("second"));
+    let children = "<enableAddressing version=\"submission\"/>\
+                    <suspendOnFailure><errorCodes>-1</errorCodes></suspendOnFailure>\
+                    <markForSuspension><errorCodes>-1</errorCodes></markForSuspension>\
+                    <retryConfig><enabledErrorCodes>101505</enabledErrorCodes></retryConfig>";
+    let members = format!("{}{}", address(&first, children), address(&second, children));
+    let gateway = proxy(&format!("<endpoint><failover>{members}</failover></endpoint>"));
+    assert_eq!(gateway.diagnostics(), "");
+    let envelope =
+        "<s:Envelope xmlns:s=\"http://schemas.xmlsoap.org/soap/envelope/\"><s:Body/></s:Envelope>";
+    let fields = "Content-Type: text/xml\r\nSOAPAction: \"urn:a\"\r\n";
+    let mut ids = Vec::new();
+    for _ in 0..2 {
+        assert_eq!(post(&gateway, fields, envelope).text(), "second");
+        for upstream in [&first, &second] {
+            let text = upstream.requests().last().unwrap().text();
+            let block = |name: &str| {
+                let after = text.split_once(&format!("<wsa:{name}"))?.1.split_once('>')?.1;
+                Some(after.split_once('<')?.0.to_owned())
+            };
+            assert_eq!(block("To"), Some(format!("http://{}/", upstream.address())), "{text}");
+            assert_eq!(block("Action").as_deref(), Some("urn:a"), "{text}");
+            ids.push(block("MessageID").unwrap());
+        }
+    }
+    assert!(ids.iter().all(|id| id.starts_with("urn:uuid:")), "{ids:?}");
+    assert_eq!(ids[0], ids[1]);
+    assert_ne!(ids[1], ids[2]);
 }
 
 #[test]

@@ -149,6 +149,31 @@ fn a_resource_of_an_api_is_chosen_by_path_and_method() {
 }
 
 #[test]
+fn a_message_may_come_by_https() {
+    let files = files();
+    let log = "<inSequence><log level=\"custom\"><property name=\"by\" expression=\"$ctx:TRANSPORT_IN_NAME\"/>\
+               </log><respond/></inSequence>";
+    files.write(
+        "both.xml",
+        &format!(
+            "<definitions xmlns=\"http://ws.apache.org/ns/synapse\"><api name=\"Orders\" context=\"/orders\">\
+             <resource protocol=\"https\">{log}</resource></api>\
+             <proxy name=\"P\"><target>{log}</target></proxy></definitions>"
+        ),
+    );
+    for (what, plain, refused) in [
+        (["--path", "/orders"], 1, "400: the resource of `/orders`"),
+        (["--run", "P"], 0, "by = http\n"),
+    ] {
+        let whole = ["try", "both.xml", what[0], what[1], "--https"];
+        let secure = run(&files, &whole, 0);
+        assert!(secure.contains("by = https\n"), "{secure}");
+        let found = run(&files, &whole[..4], plain);
+        assert!(found.contains(refused), "{found}");
+    }
+}
+
+#[test]
 fn a_loopback_in_the_out_sequence_ends() {
     let files = files();
     files.write(

@@ -211,7 +211,9 @@ fn a_request_may_come_by_https() {
     let secure =
         case.replace("<request-path>", "<request-protocol>https</request-protocol><request-path>");
     let api = ORDERS.replace("methods=\"POST\"", "methods=\"POST\" protocol=\"https\"");
-    for (case, code, end) in [(secure, 0, "1 passed"), (case, 1, "1 failed")] {
+    let other = secure.replace("https</", "ftp</");
+    let wrong = "unknown protocol `ftp`";
+    for (case, code, end) in [(secure, 0, "1 passed"), (case, 1, "1 failed"), (other, 1, wrong)] {
         let files = project(&unit_test(API, SUPPORTS, &case, MOCK));
         files
             .write(&format!("shop/{API}"), &api.replace("<sequence key=\"Price\"/>", "<respond/>"));
@@ -359,7 +361,7 @@ fn a_proxy_that_drops_the_message_accepts_it_and_a_failure_is_not_overlooked() {
     let throws = proxy("<throwError type=\"T\" errorMessage=\"m\"/>");
     let version = case(&equals("$httpVersion", "HTTP/1.1"));
     let output = run(&project(&unit_test(&throws, "", &version, "")), &["test", "shop"], 1);
-    assert!(output.contains("no error handler for"), "{output}");
+    assert!(output.contains("no error handler responds to"), "{output}");
     let status = case(&equals("$statusCode", "500"));
     run(&project(&unit_test(&throws, "", &status, "")), &["test", "shop"], 0);
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use expression::json;
 
+use crate::program::{EndpointKind, Program};
 use crate::service::{Api, Proxy, ResourcePath};
 use crate::template;
 
@@ -20,6 +21,15 @@ pub struct Wsdl {
 struct Text(Vec<String>);
 
 impl Wsdl {
+    /// The WSDL in `bytes`, without documents that it imports.
+    ///
+    /// # Errors
+    /// It is none, for the log.
+    pub fn read(bytes: &[u8]) -> Result<Self, String> {
+        let document = xml::Document::parse(bytes).map_err(|error| error.to_string())?;
+        Self::new(&document, &[]).ok_or_else(|| "not a WSDL document".to_owned())
+    }
+
     /// `None`: the document is no WSDL.
     pub(crate) fn new(
         document: &xml::Document,
@@ -35,7 +45,8 @@ impl Wsdl {
     }
 
     /// The document that `query` asks for, with the service at `url`: `wsdl`, or `xsd=LOCATION` as in imports.
-    fn text(&self, query: &str, url: &str) -> Option<String> {
+    #[must_use]
+    pub fn text(&self, query: &str, url: &str) -> Option<String> {
         let text = match query {
             "wsdl" => &self.main,
             _ => {
@@ -61,34 +72,41 @@ pub(crate) fn import<'d>(node: xml::Node<'d>) -> Option<(&'static str, &'d str)>
 
 impl Text {
     fn new(document: &xml::Document, imported: &[(String, xml::Document)]) -> Option<Self> {
-        let options = xml::WriterOptions::default();
-        let mut text = String::from_utf8(document.write(options).ok()?).ok()?;
+        // A copy has node ids of its own.
+        let mut document = document.clone();
+        let mut edits = Vec::new();
         for node in document.root().descendants().filter(|node| node.is_element()) {
             // Source: WSDL 1.1 section 3.8, WSDL 2.0 section 2.15.
-            let (name, value, new) = match node.local_name() {
-                "address" => ("location", node.attribute("", "location"), String::new()),
-                "endpoint" => ("address", node.attribute("", "address"), String::new()),
+            let (name, mut new) = match node.local_name() {
+                "address" => ("location", SPLIT.to_owned()),
+                "endpoint" => ("address", SPLIT.to_owned()),
                 _ => {
                     let Some((name, location)) = import(node) else { continue };
                     if !imported.iter().any(|(known, _)| known == location) {
                         continue;
                     }
-                    let mut query = format!("?{IMPORTED}");
-                    template::encode(&mut query, location, false);
-                    (name, Some(location), query)
+                    (name, format!("{SPLIT}?{IMPORTED}"))
                 }
             };
-            if let Some(value) = value {
-                let written = format!(" {name}=\"{}\"", escaped(value));
-                text = text.replace(&written, &format!(" {name}=\"{SPLIT}{new}\""));
+            let is_it = |attribute: &xml::Node<'_>| {
+                attribute.namespace().is_empty() && attribute.local_name() == name
+            };
+            let Some(attribute) = node.attributes().find(is_it) else { continue };
+            if new != SPLIT {
+                template::encode(&mut new, attribute.text(), false);
             }
+            edits.push((attribute.id(), new));
         }
+        for (attribute, new) in edits {
+            document.set_text(attribute, &new).ok()?;
+        }
+        let text = String::from_utf8(document.write(xml::WriterOptions::default()).ok()?).ok()?;
         Some(Self(text.split(SPLIT).map(str::to_owned).collect()))
     }
 }
 
-/// Cannot be in a document.
-const SPLIT: char = '\u{0}';
+/// Stands for the URL of the service: a noncharacter, which no document needs.
+const SPLIT: &str = "\u{fdd0}";
 
 /// As the writer does it in an attribute.
 fn escaped(text: &str) -> String {
@@ -97,13 +115,23 @@ fn escaped(text: &str) -> String {
 
 impl Proxy {
     /// What `query` asks of its WSDL, with the proxy at `url`. One that publishes none has one operation, `mediate`, whose
-    /// messages may be anything, as Axis2 describes it.
+    /// messages may be anything, as Axis2 describes it. See [`Program::wsdl_url`], too.
     #[must_use]
     pub fn wsdl_text(&self, query: &str, url: &str) -> Option<String> {
         match &self.wsdl {
             Some(wsdl) => wsdl.text(query, url),
             None => (query == "wsdl").then(|| generated(&self.name, url)),
         }
+    }
+}
+
+impl Program {
+    /// Where the WSDL is that a proxy publishes as that of an endpoint. Source: Synapse's `ProxyService`.
+    #[must_use]
+    pub fn wsdl_url(&self, proxy: &Proxy) -> Option<String> {
+        let endpoint = proxy.described_by.filter(|_| proxy.wsdl.is_none())?;
+        let EndpointKind::Address { uri } = &self.endpoint_at(endpoint)?.kind else { return None };
+        Some(format!("{}?wsdl", uri.split('?').next().unwrap_or_default()))
     }
 }
 

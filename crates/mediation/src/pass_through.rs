@@ -96,6 +96,7 @@ impl Program {
         let is_plain =
             matches!(endpoint.kind, EndpointKind::Address { .. } | EndpointKind::Http { .. })
                 && endpoint.format.and_then(EndpointFormat::content_type).is_none()
+                && endpoint.addressing.is_none()
                 && endpoint.timeout_of.is_none()
                 && endpoint.properties.is_empty();
         if !is_plain {

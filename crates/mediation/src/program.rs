@@ -246,6 +246,8 @@ pub struct Endpoint {
     /// Whether a group tries its next member after an error of this one.
     pub retry: Retry,
     pub credentials: Option<Credentials>,
+    /// `enableAddressing`
+    pub(crate) addressing: Option<Addressing>,
     /// A WSDL says where it is.
     pub is_wsdl: bool,
     /// As a member of a group by weight.
@@ -293,11 +295,22 @@ impl fmt::Debug for Credentials {
     }
 }
 
+/// The version of WS-Addressing whose header blocks a SOAP message gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Addressing {
+    /// Source: Web Services Addressing 1.0.
+    Final,
+    /// Source: its submission of August 2004.
+    Submission,
+}
+
 /// What an endpoint is. Of a group, the host chooses the member.
 #[derive(Clone, Debug, Default)]
 pub enum EndpointKind {
     /// A fixed URL; `REST_URL_POSTFIX` is appended, unless SOAP is sent.
     Address { uri: String },
+    /// A host, which gets the path of the message at the address with the scheme of the request, if it has that one.
+    Member { http: Option<String>, https: Option<String> },
     /// A template with `{uri.var.name}`, of which one at the beginning may hold a whole URL.
     Http { method: Option<String>, template: String },
     /// The endpoints that the host has for the operation, unless the message has an address (`To`); `REST_URL_POSTFIX`

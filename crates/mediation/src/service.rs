@@ -57,6 +57,8 @@ pub struct Proxy {
     pub flow: Flow,
     /// `publishWSDL`
     pub wsdl: Option<Wsdl>,
+    /// The endpoint that it names.
+    pub(crate) described_by: Option<EndpointId>,
 }
 
 /// An inbound endpoint: a listener of its own.

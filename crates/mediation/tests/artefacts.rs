@@ -10,7 +10,7 @@ use host::{
     ENDPOINTS, Outcome, World, diagnostics, drive, echo, flow, program, proxy, request, streaming,
 };
 use penstock_mediation::{
-    Ask, Body, Code, Compiler, Direction, Event, Flow, Format, Message, PlainHead, Run,
+    Ask, Body, Code, Compiler, Direction, Event, Exchange, Flow, Format, Message, PlainHead, Run,
 };
 use xpath::Budget;
 
@@ -25,21 +25,26 @@ fn what_is_not_served_of_expressions_and_endpoints_says_what_to_write() {
     };
     let found = address(" optimize=\"mtom\"", "");
     assert!(found.contains("warning: `optimize=\"mtom\"` has no effect"), "{found}");
-    let found = address("", "<enableAddressing/>");
-    assert!(found.contains("set the blocks with `header`"), "{found}");
+    let found = address("", "<enableAddressing version=\"1.0\"/>");
+    assert!(found.contains("write one of `final`, `submission`"), "{found}");
+    let found = address("", "<enableAddressing separateListener=\"true\"/>");
+    assert!(found.contains("warning: `separateListener` has no effect"), "{found}");
+    let found = diagnostics("<proxy name=\"P\"><target/><enableAddressing/></proxy>").concat();
+    assert!(found.contains("remove it, if no client needs"), "{found}");
 }
 
 #[test]
-fn a_wsdl_of_an_endpoint_is_a_warning_that_says_what_to_write() {
-    let found = diagnostics(
-        "<proxy name=\"P\"><target><inSequence><respond/></inSequence></target><publishWSDL endpoint=\"E\"/></proxy>",
-    );
-    let [found] = &*found else { panic!("{found:?}") };
-    assert!(
-        found.contains("warning: `publishWSDL`: the WSDL of the endpoint `E` is not served"),
-        "{found}"
-    );
-    assert!(found.contains("write `uri=\"ADDRESS?wsdl\"` with the address of `E`"), "{found}");
+fn an_endpoint_whose_wsdl_is_published_has_an_address() {
+    let proxy = "<proxy name=\"P\"><target><inSequence><respond/></inSequence></target><publishWSDL endpoint=\"E\"/></proxy>";
+    let found = |endpoint: &str| diagnostics(&format!("{proxy}{endpoint}")).concat();
+    let missing = found("<endpoint name=\"F\"><address uri=\"http://a/\"/></endpoint>");
+    assert!(missing.contains("warning: `publishWSDL`: there is no endpoint `E`"), "{missing}");
+    let other = found("<endpoint name=\"E\"><http uri-template=\"http://a/\"/></endpoint>");
+    assert!(other.contains("warning: `publishWSDL`: the endpoint `E` is no `address`"), "{other}");
+    let program =
+        program(&format!("{proxy}<endpoint name=\"E\"><address uri=\"http://a/b?c\"/></endpoint>"));
+    let url = program.wsdl_url(&program.proxies()[0]);
+    assert_eq!(url.as_deref(), Some("http://a/b?wsdl"));
 }
 
 #[test]
@@ -138,6 +143,139 @@ fn the_format_of_an_endpoint_decides_how_the_body_is_written() {
     let sent = "http://a/ <soapenv:Envelope xmlns:soapenv=\"http://www.w3.org/2003/05/soap-envelope\">\
                 <soapenv:Body><jsonObject><symbol>IBM</symbol></jsonObject></soapenv:Body></soapenv:Envelope>";
     assert_eq!(ran.sent, [sent]);
+}
+
+/// What the endpoint `e` gets of a SOAP message that has blocks of WS-Addressing already.
+fn addressed(endpoints: &str, steps: &str) -> Exchange {
+    let text = format!(
+        "{endpoints}<proxy name=\"P\"><target endpoint=\"e\"><inSequence>{steps}</inSequence></target></proxy>"
+    );
+    let program = program(&text);
+    let message = request(
+        "<s:Envelope xmlns:s=\"http://schemas.xmlsoap.org/soap/envelope/\" xmlns:w=\"http://www.w3.org/2005/08/addressing\">\
+         <s:Header><w:To>http://old/</w:To><w:MessageID>urn:old</w:MessageID><w:Action>urn:block</w:Action>\
+         <w:ReplyTo><w:Address>http://old/reply</w:Address></w:ReplyTo><k xmlns=\"urn:k\">kept</k></s:Header>\
+         <s:Body><a/></s:Body></s:Envelope>",
+    );
+    let mut run = Run::new(Arc::clone(&program), flow(&program), message, Budget::default());
+    let Event::Ask(_, Ask::Exchange(exchange)) = run.next(&World::default()) else { panic!() };
+    *exchange
+}
+
+/// The header blocks of an envelope: namespace, name and text.
+fn blocks(envelope: &[u8]) -> String {
+    let document = xml::Document::parse(envelope).unwrap();
+    let header = document.root().descendants().find(|node| node.local_name() == "Header").unwrap();
+    let blocks = header.children().filter(|block| block.is_element());
+    let blocks = blocks.map(|block| {
+        let year = block.namespace().split(['/', ':']).find(|part| part.starts_with("20"));
+        format!("{}{}={}", year.unwrap_or_default(), block.local_name(), block.string_value())
+    });
+    blocks.collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn an_endpoint_may_add_the_blocks_of_ws_addressing_to_soap() {
+    let of = |addressing: &str, steps: &str| {
+        let address =
+            format!("<address uri=\"http://a/\"><enableAddressing{addressing}/></address>");
+        let sent = addressed(&format!("<endpoint name=\"e\">{address}</endpoint>"), steps);
+        blocks(&sent.message.body.bytes(&Budget::default()).unwrap().unwrap())
+    };
+    let new = "k=kept 2005To=http://a/ 2005MessageID=urn:uuid:1 2005Action=urn:block";
+    for version in ["", " version=\"final\" separateListener=\"false\""] {
+        assert_eq!(of(version, ""), new);
+    }
+    let named =
+        "<header name=\"Action\" value=\"urn:named\"/><header name=\"From\" value=\"http://me/\"/>";
+    assert_eq!(
+        of(" version=\"submission\"", named),
+        "k=kept 2004To=http://a/ 2004ReplyTo=http://schemas.xmlsoap.org/ws/2004/08/addressing/role/anonymous \
+         2004From=http://me/ 2004MessageID=urn:uuid:1 2004Action=urn:named"
+    );
+    let keep = "<property name=\"PRESERVE_WS_ADDRESSING\" value=\"true\"/>\
+                <header name=\"From\" value=\"http://me/\"/>";
+    assert_eq!(
+        of("", keep),
+        "2005To=http://old/ 2005MessageID=urn:old 2005Action=urn:block 2005ReplyTo=http://old/reply \
+         k=kept 2005From=http://me/"
+    );
+}
+
+#[test]
+fn what_is_not_sent_as_soap_has_no_blocks_and_streams_to_an_endpoint_with_addressing() {
+    let run = |format: &str| {
+        let target = format!(
+            "><endpoint><address uri=\"http://a/\"{format}><enableAddressing/></address></endpoint>"
+        );
+        let program = program(&format!("<proxy name=\"P\"><target{target}</target></proxy>"));
+        drive(&program, flow(&program), streaming(), &|_, _| None)
+    };
+    let plain = run("");
+    assert_eq!((plain.bodies, &*plain.sent), (0, &["http://a/".to_owned()][..]));
+    let soap = run(" format=\"soap11\"");
+    assert_eq!(soap.bodies, 1);
+    let body = soap.sent[0].split_once(' ').unwrap().1;
+    let body = body.get(body.find('<').unwrap()..).unwrap();
+    assert_eq!(
+        blocks(body.as_bytes()),
+        "2005To=http://a/ 2005MessageID=urn:uuid:2 2005Action=urn:anonOutInOp"
+    );
+}
+
+#[test]
+fn each_member_of_a_group_gets_its_own_address_in_a_block() {
+    let member = |name: &str| {
+        format!(
+            "<endpoint><address uri=\"http://{name}/\"><enableAddressing/></address></endpoint>"
+        )
+    };
+    for kind in ["loadbalance", "failover"] {
+        let inner =
+            format!("<endpoint><failover>{}{}</failover></endpoint>", member("b"), member("c"));
+        let group =
+            format!("<endpoint name=\"e\"><{kind}>{}{inner}</{kind}></endpoint>", member("a"));
+        let sent = addressed(&group, "");
+        let first = sent.message.body.bytes(&Budget::default()).unwrap().unwrap();
+        let [own, inner] = &*sent.target.members else { panic!("{:?}", sent.target) };
+        assert_eq!(own.body, None, "{kind}: it gets the body of the message");
+        let bodies = inner.members.iter().map(|member| member.body.as_ref().unwrap());
+        for (body, name) in std::iter::once(&first).chain(bodies).zip(["a", "b", "c"]) {
+            let expect = format!(
+                "k=kept 2005To=http://{name}/ 2005MessageID=urn:uuid:1 2005Action=urn:block"
+            );
+            assert_eq!(blocks(body), expect, "{kind}");
+        }
+    }
+    let without = "<endpoint><address uri=\"http://b/\"/></endpoint>";
+    let other =
+        member("c").replace("<enableAddressing/>", "<enableAddressing version=\"submission\"/>");
+    let found = |members: &str| {
+        diagnostics(&format!("<endpoint name=\"e\"><failover>{members}</failover></endpoint>"))
+    };
+    assert_eq!(found(&format!("{}{without}", member("a"))), Vec::<String>::new());
+    let found = found(&format!("{}{other}", member("a"))).concat();
+    assert!(found.contains("all members get the `enableAddressing` of the first"), "{found}");
+}
+
+#[test]
+fn the_scheme_of_a_request_chooses_the_port_of_a_member() {
+    let url = |ports: &str, secure: bool| {
+        let member = format!("<loadbalance><member hostName=\"h\"{ports}/></loadbalance>");
+        let target = format!("<endpoint>{member}</endpoint>");
+        let program = program(&format!("<proxy name=\"P\"><target>{target}</target></proxy>"));
+        let mut message = request("1");
+        message.arrival.secure = secure;
+        let mut run = Run::new(Arc::clone(&program), flow(&program), message, Budget::default());
+        let Event::Ask(_, Ask::Exchange(exchange)) = run.next(&World::default()) else { panic!() };
+        exchange.target.members[0].url.clone()
+    };
+    let both = " httpPort=\"1\" httpsPort=\"2\"";
+    assert_eq!(url(both, false), "http://h:1/orders");
+    assert_eq!(url(both, true), "https://h:2/orders");
+    assert_eq!(url(" httpPort=\"1\"", true), "http://h:1/orders");
+    assert_eq!(url(" httpsPort=\"2\"", false), "https://h:2/orders");
+    assert_eq!(url("", true), "https://h/orders");
 }
 
 #[test]
@@ -427,7 +565,7 @@ fn the_default_sequences_are_used_where_they_are_named_and_missing() {
     let ran = drive(&program, flow(&program), request("1"), &echo);
     assert_eq!(ran.body(), r#"{"from":"http://a/","got":1}"#);
     let ran = drive(&program, flow(&program), request("1"), &host::refuse);
-    assert!(matches!(ran.outcome, Outcome::Nothing), "{ran:?}");
+    assert_eq!(ran.failure().code, Code::NOT_CONNECTED, "it drops the message: {ran:?}");
     assert!(ran.log[0].ends_with("ERROR_CODE = 101503, ERROR_MESSAGE = refused"), "{ran:?}");
     let own = "<sequence name=\"main\"/><sequence name=\"fault\"><respond/></sequence>";
     let (program, found) = host::compile(&format!("{own}{}", target("faultSequence=\"fault\"")));

@@ -186,12 +186,15 @@ fn the_client_gets_the_failure_whose_handler_does_not_respond() {
         if url == "http://b/" { echo(url, body) } else { refuse(url, body) }
     };
     let again = format!("{log}<throwError type=\"AGAIN\" errorMessage=\"again\"/>");
-    for handler in ["", log, call] {
+    let called = format!("{call}<drop/>");
+    for handler in ["", log, call, "<drop/>", &called] {
         assert_eq!(ran(handler, &only_b).failure().code, Code::NOT_CONNECTED, "{handler}");
     }
     assert_eq!(ran(&again, &only_b).failure().message, "again");
-    let dropped = ran("<drop/>", &only_b);
-    assert!(matches!(dropped.outcome, Outcome::Nothing), "{dropped:?}");
+    let copy =
+        "<property name=\"OUT_ONLY\" value=\"true\"/><send><endpoint key=\"b\"/></send><drop/>";
+    let sent = ran(copy, &only_b);
+    assert!(matches!(sent.outcome, Outcome::Accepted), "somebody else has it: {sent:?}");
     let responded = ran("<send><endpoint key=\"b\"/></send>", &only_b);
     assert!(responded.body().contains("http://b/"), "{responded:?}");
 }
@@ -206,7 +209,7 @@ fn a_failure_without_a_handler_has_its_place() {
 }
 
 #[test]
-fn a_time_out_that_is_discarded_reaches_no_handler() {
+fn a_time_out_that_is_discarded_reaches_no_handler_and_the_client() {
     let artefacts = format!(
         "<endpoint name=\"slow\"><address uri=\"http://slow/\"><timeout><duration>10</duration>\
          <responseAction>discard</responseAction></timeout></address></endpoint>{}",
@@ -216,7 +219,7 @@ fn a_time_out_that_is_discarded_reaches_no_handler() {
         Some(Answer::Failed(Failure::new(Code::TIMEOUT, "no response in time"), None))
     };
     let ran = proxy(&artefacts, " endpoint=\"slow\" faultSequence=\"f\">", &late);
-    assert!(ran.log.is_empty() && matches!(ran.outcome, Outcome::Nothing), "{ran:?}");
+    assert!(ran.log.is_empty() && ran.failure().code == Code::TIMEOUT, "{ran:?}");
 }
 
 #[test]

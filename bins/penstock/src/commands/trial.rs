@@ -59,7 +59,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "METHOD", default_value = "POST")]
     method: String,
     /// The request comes by https
-    #[arg(long, requires = "path")]
+    #[arg(long)]
     https: bool,
     /// Configuration whose `[integration]` says how JSON and XML become each other
     #[arg(long, value_name = "FILE")]
@@ -334,8 +334,9 @@ impl Environment for Shown {
         i64::try_from(SystemClock::new().origin_unix_us() / 1_000).unwrap_or(i64::MAX)
     }
 
-    fn message_id(&self) -> Option<Cow<'_, str>> {
-        Some(Cow::Borrowed("urn:uuid:00000000-0000-8000-8000-000000000001"))
+    fn message_id(&self, number: u32) -> Option<Cow<'_, str>> {
+        let number = u64::from(number) + 1;
+        Some(Cow::Owned(format!("urn:uuid:00000000-0000-8000-8000-{number:012x}")))
     }
 
     fn config(&self, name: &str) -> Option<Cow<'_, str>> {

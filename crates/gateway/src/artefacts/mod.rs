@@ -5,10 +5,10 @@ pub(crate) mod policies;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use expression::Budget;
-use mediation::{Bindings, Compiler, Failure, InboundTarget, Memory, Program, SequenceId};
+use mediation::{Bindings, Compiler, Failure, InboundTarget, Memory, Program, SequenceId, Wsdl};
 use model::{
     Api, ApiState, Artefact, ArtefactRules, ArtefactSet, Cors, Denial, Diagnostic, Fault,
     LoadedApi, Resource, Severity, Snapshot, Transports,
@@ -39,6 +39,8 @@ pub(crate) struct Integration {
     pub(crate) services: Vec<Option<Service>>,
     /// What its mediators keep between messages, for all workers.
     pub(crate) memory: Memory,
+    /// By the number of the proxy: the WSDL of an endpoint, fetched when somebody asks for it.
+    pub(crate) wsdls: Vec<OnceLock<Wsdl>>,
 }
 
 /// The number of a service in its program.
@@ -155,6 +157,7 @@ impl Integration {
             broken,
             diagnostics,
             memory: Memory::new(&program),
+            wsdls: program.proxies().iter().map(|_| OnceLock::new()).collect(),
             program: Arc::new(program),
             services,
             routes: Arc::new(routes),

@@ -57,16 +57,15 @@ impl Environment for RunEnvironment {
     }
 
     /// A UUID of version 8, whose bits are ours. Source: RFC 9562 section 5.8.
-    fn message_id(&self) -> Option<Cow<'_, str>> {
+    fn message_id(&self, number: u32) -> Option<Cow<'_, str>> {
         const VERSION: u128 = 0x8 << 76;
         const VARIANT: u128 = 0b10 << 62;
-        let bits = self.id & !(0xf << 76) & !(0b11 << 62) | VERSION | VARIANT;
-        let hex = format!("{bits:032x}");
-        let (a, rest) = hex.split_at_checked(8)?;
-        let (b, rest) = rest.split_at_checked(4)?;
-        let (c, rest) = rest.split_at_checked(4)?;
-        let (d, e) = rest.split_at_checked(4)?;
-        Some(Cow::Owned(format!("urn:uuid:{a}-{b}-{c}-{d}-{e}")))
+        // The upper half is random, and that of the worker; the lower half counts its runs.
+        let id = self.id ^ (u128::from(number) << 80);
+        let bits = id & !(0xf << 76) & !(0b11 << 62) | VERSION | VARIANT;
+        let part = |shift: u32, digits: u32| (bits >> shift) & ((1 << (4 * digits)) - 1);
+        let (a, b, c, d, e) = (part(96, 8), part(80, 4), part(64, 4), part(48, 4), part(0, 12));
+        Some(Cow::Owned(format!("urn:uuid:{a:08x}-{b:04x}-{c:04x}-{d:04x}-{e:012x}")))
     }
 
     fn config(&self, name: &str) -> Option<Cow<'_, str>> {

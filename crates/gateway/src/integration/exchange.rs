@@ -200,7 +200,7 @@ impl Sender {
         let outgoing = Outgoing {
             bytes,
             fields,
-            framing: self.framing,
+            framing: target.body.as_deref().map_or(self.framing, framing),
             host: self.head.host(),
             wants_trailers: upstream.is_some_and(|upstream| upstream.wants_trailers),
             authority: target.host.as_deref().map(str::as_bytes),

@@ -1,13 +1,16 @@
 //! Endpoints of several members: which of them get a message, and which one's response counts.
 
 use base::Method;
-use mediation::{EndpointKind, Retry, Target};
+use mediation::{EndpointKind, Failure, Retry, Target};
 use model::{Blame, Fault};
 
+use super::bodies::exhausted;
 use super::environment::RunEnvironment;
 use super::exchange::Sender;
 use crate::compiled::Compiled;
-use crate::forward::UpstreamResponse;
+use crate::flow::Held;
+use crate::forward::{OwnBody, UpstreamResponse};
+use crate::held::Holding;
 use crate::request_body::RequestBody;
 use crate::worker::Worker;
 
@@ -36,10 +39,13 @@ impl Sender {
         let mut first = None;
         let mut last = None;
         for (position, target) in members {
-            let sent = if target.members.is_empty() {
-                self.run_to(target, worker, revision, body).await
-            } else {
+            let sent = if !target.members.is_empty() {
                 Box::pin(self.run_group(target, worker, revision, body)).await
+            } else if let Some(bytes) = &target.body {
+                let mut own = OwnBody::new(Held::new(bytes.clone()), &worker.resources);
+                self.run_to(target, worker, revision, &mut own).await
+            } else {
+                self.run_to(target, worker, revision, body).await
             };
             let goes_on = match &sent {
                 Ok(_) => choice == Choice::All,
@@ -103,6 +109,17 @@ pub(super) fn repeats(environment: &RunEnvironment, target: &Target) -> bool {
     is_list || target.members.iter().any(|of| is_listed(of) || repeats(environment, of))
 }
 
+/// Charges the bodies that members have of their own, until the exchange is over.
+///
+/// # Errors
+/// There is no room for them.
+pub(super) fn charge_members(holding: &Holding, target: &mut Target) -> Result<(), Failure> {
+    if let Some(body) = target.body.take() {
+        target.body = Some(holding.hold(body).map_err(|_| exhausted())?);
+    }
+    target.members.iter_mut().try_for_each(|member| charge_members(holding, member))
+}
+
 /// The members of a group in the order in which they are tried.
 fn ordered<'t>(
     worker: &Worker,
@@ -122,6 +139,7 @@ fn ordered<'t>(
         Some(
             EndpointKind::Failover { fails_back: true, .. }
             | EndpointKind::Address { .. }
+            | EndpointKind::Member { .. }
             | EndpointKind::Http { .. }
             | EndpointKind::Upstream
             | EndpointKind::Default

@@ -97,10 +97,9 @@ pub(crate) async fn respond<C: Client>(
     {
         return Ok(worker.own_response_with(200, allow.as_bytes()));
     }
-    if let Some((content_type, text)) =
-        description(&integration.program, service_at, request, prefix_len)
-    {
-        admit(exchange, &revision.live, &service, client).await?;
+    if let Some(description) = description(&integration.program, service_at, request, prefix_len) {
+        let _admitted = admit(exchange, &revision.live, &service, client).await?;
+        let (content_type, text) = Box::pin(description.text(worker, revision)).await?;
         let mut response = worker.own_response(200);
         response.head.edits.append(b"Content-Type", content_type.as_bytes());
         let body = Held::new(Bytes::from(text));

@@ -16,7 +16,7 @@ use wire::http1::BodyFraming;
 use super::bodies::{Streams, exhausted, hold_answer, hold_beside, hold_response, skip_rest};
 use super::environment::RunEnvironment;
 use super::exchange::{self, ApiUpstream, Sender};
-use super::group::repeats;
+use super::group::{charge_members, repeats};
 use super::pending::{Answered, Pending, alongside, answered, poll_pending};
 use super::waiting::{Waiting, while_waiting};
 use crate::account::bump;
@@ -222,7 +222,7 @@ impl Session {
     async fn send<B: RequestBody>(
         &mut self,
         ask: AskId,
-        exchange: Box<Exchange>,
+        mut exchange: Box<Exchange>,
         client: &mut Option<Waiting<'_, B>>,
     ) -> Result<(), Box<Fault>> {
         if let Some((target, failure)) = self.failed.take()
@@ -261,7 +261,8 @@ impl Session {
         } else {
             self.charged(&exchange.message.body)
         };
-        let bytes = match held {
+        let members = charge_members(&self.holding, &mut exchange.target);
+        let bytes = match held.and_then(|bytes| members.map(|()| bytes)) {
             Ok(bytes) => bytes,
             Err(failure) => {
                 let answer = Answer::Failed(failure, Some(Box::new(exchange.message)));

@@ -45,7 +45,7 @@ impl Compiler {
             );
             let help = match name {
                 "fault" => {
-                    "define a sequence `fault` that responds: this one drops the message, and the client gets 202"
+                    "define a sequence `fault` that responds: with this one the client gets the gateway's error"
                 }
                 _ => {
                     "define a sequence `main`: this one sends responses to the client, and no requests"

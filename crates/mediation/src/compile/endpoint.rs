@@ -216,16 +216,13 @@ impl Compiler {
                 "authentication" if child.name() == "http" => {
                     endpoint.credentials = Some(self.credentials(&part)?);
                 }
+                "enableAddressing" => endpoint.addressing = Some(self.addressing(&part)?),
                 // The port's address was read from it.
                 "definitions" | "description" if child.name() == "wsdl" => {}
                 other => {
-                    let help = match other {
-                        "enableAddressing" => Some("remove it, and set the blocks with `header`"),
-                        "enableSec" => Some("use TLS, or a service that signs and encrypts"),
-                        _ => None,
-                    };
-                    let message = format!("`{other}` of an endpoint is not served");
-                    self.error(&part, message, help.map(str::to_owned));
+                    let help = (other == "enableSec")
+                        .then(|| "use TLS, or a service that signs and encrypts".to_owned());
+                    self.error(&part, format!("`{other}` of an endpoint is not served"), help);
                 }
             }
         }

@@ -60,6 +60,8 @@ pub struct Compiler {
     documents: BTreeMap<(String, String), Arc<[u8]>>,
     /// Endpoints that are another one, and its name.
     aliases: BTreeMap<String, String>,
+    /// Those whose WSDL a proxy publishes: where it names them, and how.
+    wsdl_endpoints: Vec<(Site, String, EndpointId)>,
     endpoint_templates: HashMap<String, endpoint::Template>,
     endpoint_depth: usize,
     /// The size of the endpoint templates that were used, with their values.
@@ -132,6 +134,7 @@ impl Compiler {
             compiler.enter_artefact(number, unit.file);
             compiler.define(unit.node);
         }
+        compiler.check_wsdl_endpoints();
         compiler.reject(&units);
         // They handle nothing unless they are named.
         for default in &defaults {
@@ -417,8 +420,12 @@ impl Compiler {
             self.artefacts.has_error();
         }
         let site = self.site(at);
+        self.report_at(severity, site, message, help);
+    }
+
+    fn report_at(&mut self, severity: Severity, site: Site, message: String, help: Option<String>) {
         let place = Some(Place { line: site.line, column: site.column });
-        let file = Path::new(&*self.file).to_owned();
+        let file = Path::new(&*site.file).to_owned();
         self.diagnostics.push(Diagnostic { severity, file, place, message, help });
     }
 

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use super::{Compiler, Element, Entry, serialise};
+use model::Severity;
+
+use super::{Compiler, Element, Entry, in_registry_or, serialise};
 use crate::description::{Wsdl, import, is_object};
 use crate::mediators::Pattern;
-use crate::program::SequenceId;
+use crate::program::{EndpointId, EndpointKind, SequenceId};
 use crate::service::{Api, Bindings, Conditions, Flow, Proxy, Resource, ResourcePath, Transports};
 
 const DEFAULT_TRANSPORTS: &str = "http https";
@@ -17,12 +19,14 @@ impl Compiler {
         let starts = element.flag(self, "startOnLoad", true)?;
         element.ignore(&["trace", "statistics", "serviceGroup", "pinnedServers"]);
         let transports = self.transports(element)?;
-        let (mut flow, mut wsdl, mut bindings) = (Flow::default(), None, Bindings::default());
+        let (mut flow, mut bindings) = (Flow::default(), Bindings::default());
+        let (mut wsdl, mut described_by) = (None, None);
         for child in element.children() {
             match child.name() {
                 "target" => flow = self.flow(&child)?,
                 "description" => {}
                 "publishWSDL" => {
+                    described_by = self.wsdl_endpoint(&child);
                     wsdl = self.wsdl(&child);
                     continue;
                 }
@@ -37,8 +41,16 @@ impl Compiler {
                     continue;
                 }
                 other => {
-                    let help = "put an OpenAPI description in front of it, with `[integration]` on loopback".to_owned();
-                    self.error(&child, format!("`{other}` of `proxy` is not served"), Some(help));
+                    let help = match other {
+                        "enableAddressing" => {
+                            "remove it, if no client needs header blocks of WS-Addressing in responses"
+                        }
+                        _ => {
+                            "put an OpenAPI description in front of it, with `[integration]` on loopback"
+                        }
+                    };
+                    let message = format!("`{other}` of `proxy` is not served");
+                    self.error(&child, message, Some(help.to_owned()));
                     continue;
                 }
             }
@@ -49,7 +61,8 @@ impl Compiler {
                 format!("the proxy `{name}` is not served: it has `startOnLoad=\"false\"`");
             self.warning(element, message, None);
         } else if is_first {
-            self.program.proxies.push(Proxy { name, transports, bindings, flow, wsdl });
+            let proxy = Proxy { name, transports, bindings, flow, wsdl, described_by };
+            self.program.proxies.push(proxy);
         }
         Some(())
     }
@@ -69,17 +82,11 @@ impl Compiler {
             }
             (None, None, Some(inline)) => serialise(inline.node()),
             (None, None, None) => {
-                let (message, help) = match element.optional("endpoint") {
-                    Some(name) => (
-                        format!("`publishWSDL`: the WSDL of the endpoint `{name}` is not served"),
-                        format!("write `uri=\"ADDRESS?wsdl\"` with the address of `{name}`"),
-                    ),
-                    None => (
-                        "`publishWSDL`: there is no WSDL".to_owned(),
-                        "put it into the element, or name it with `key` or `uri`".to_owned(),
-                    ),
-                };
-                self.warning(element, message, Some(help));
+                if element.optional("endpoint").is_none() {
+                    let message = "`publishWSDL`: there is no WSDL".to_owned();
+                    let help = "put it into the element, or name it with `key` or `uri`".to_owned();
+                    self.warning(element, message, Some(help));
+                }
                 return None;
             }
         };
@@ -100,6 +107,39 @@ impl Compiler {
             }
         }
         wsdl
+    }
+
+    /// The endpoint whose WSDL a proxy publishes.
+    fn wsdl_endpoint(&mut self, element: &Element<'_>) -> Option<EndpointId> {
+        let name = element.optional("endpoint")?;
+        let found = self.program.endpoint(&in_registry_or(name));
+        match found {
+            Some(id) => {
+                let site = self.site(element);
+                self.wsdl_endpoints.push((site, name.to_owned(), id));
+            }
+            None => {
+                let message = format!("`publishWSDL`: there is no endpoint `{name}`");
+                let help = super::nearest(name, self.program.endpoint_names.keys());
+                self.warning(element, message, help);
+            }
+        }
+        found
+    }
+
+    /// Reports the endpoints whose WSDL cannot be published, when all are compiled.
+    pub(super) fn check_wsdl_endpoints(&mut self) {
+        for (site, name, id) in std::mem::take(&mut self.wsdl_endpoints) {
+            let endpoint = self.program.endpoint_at(id);
+            if endpoint.is_some_and(|of| matches!(of.kind, EndpointKind::Address { .. })) {
+                continue;
+            }
+            let message = format!(
+                "`publishWSDL`: the endpoint `{name}` is no `address`, and the WSDL is generated"
+            );
+            let help = "write `uri=\"...\"` with the address of the WSDL".to_owned();
+            self.report_at(Severity::Warning, site, message, Some(help));
+        }
     }
 
     /// The documents that a WSDL imports, by location.

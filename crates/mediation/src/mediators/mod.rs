@@ -84,7 +84,7 @@ pub const MEDIATORS: &[Row] = &[
     Row { element: "clone",             compile: clone::compile,            about: "sends copies of the message to targets", attributes: "`id`, `continueParent`, `sequential`; `target`: `sequence`, `endpoint`, `to`, `soapAction`", differs: "With `sequential`, the next copy starts when the last one is done or was sent by `send`." },
     Row { element: "conditionalRouter", compile: conditional_router::compile, about: "runs the targets of the routes whose conditions hold", attributes: "`continueAfter`; `conditionalRoute`: `breakRoute`; `condition` as in `rewrite`; `target`: `sequence` or `endpoint`, `to`, `soapAction`", differs: "`asynchronous` routes are rejected. A target that ends the message ends it, with `continueAfter` too." },
     Row { element: "datamapper",        compile: datamapper::compile,         about: "transforms the payload by the stylesheet of a mapping", attributes: "`xsltStyleSheet`, `inputType`, `outputType`", differs: "A mapping without `xsltStyleSheet` is rejected: write it as `xslt` or `payloadFactory`." },
-    Row { element: "drop",              compile: flow::drop_message,          about: "ends the message", attributes: "", differs: "" },
+    Row { element: "drop",              compile: flow::drop_message,          about: "ends the message", attributes: "", differs: "After a failure, the client gets the gateway's error, unless something else responds." },
     Row { element: "enrich",            compile: enrich::compile,             about: "copies a part of the message to another place", attributes: "`source`: `type`, `clone`, `xpath`, `property`, `variable`, `key`; `target`: `type`, `action`, `xpath`, `property`, `variable`", differs: "In JSON, `child` puts the members of an object into an object, and `sibling` is rejected. `remove` takes the paths, also several in JSON, from `xpath` of the target, or from that of the source for the targets `body` and `property`; in XML too. An envelope can only be replaced. A source that does not exist is logged, and nothing is copied. Inside an `inline` source, `{$ctx:a}` and the like are values, written as JSON or XML needs it." },
     Row { element: "fastXSLT",          compile: xslt::compile,               about: "transforms the payload by a stylesheet", attributes: "as `xslt`", differs: "" },
     Row { element: "filter",            compile: filter::compile,             about: "runs one of two branches, by an expression or a pattern", attributes: "`xpath`, or `source` and `regex`; `then`, `else`", differs: "" },
@@ -129,7 +129,11 @@ by `key`, or one by `key-expression`; groups may be inside groups. It has `timeo
 expression in braces), `suspendOnFailure`, `markForSuspension` and `retryConfig`: after an error that a member lists in
 `enabledErrorCodes`, a group sends any request to the next member, and else only one that is safe to repeat. Each
 `property` of an endpoint, though not of a member of a group, is set on the messages that are sent there. The
-expressions of an endpoint cannot read the body.
+expressions of an endpoint cannot read the body. With `enableAddressing`, a message that is sent as SOAP gets the header
+blocks `To`, `MessageID` and `Action` of WS-Addressing in place of those that it has, `ReplyTo`, `From`, `FaultTo` and
+`RelatesTo` if the mediator `header` set them, and in the version `submission` an anonymous `ReplyTo`; other messages
+are sent as they are. `separateListener` is a warning: the response is the one on the connection of the request. A
+`member` of a `loadbalance` gets the path of the message at its `httpPort` or `httpsPort`, as the request came.
 
 An `api` may have a `hostname` and a `port`, and a `resource` a `protocol`, a `content-type` and a pattern for the
 `user-agent`, as in Synapse: what they do not admit they do not serve, and the API with the next longest context may.

@@ -34,7 +34,7 @@ impl Message {
     }
 
     /// The property `messageType`, else the content type.
-    fn message_type(&self) -> Option<String> {
+    pub(crate) fn message_type(&self) -> Option<String> {
         let axis2 = |name| self.properties.get(PropertyScope::Axis2, name);
         let declared = axis2(MESSAGE_TYPE).or_else(|| axis2(SENT_CONTENT_TYPE));
         let declared = declared.map(|value| value.text().into_owned());

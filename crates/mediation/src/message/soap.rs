@@ -9,6 +9,10 @@ use crate::Failure;
 pub(crate) const SOAP11: &str = "http://schemas.xmlsoap.org/soap/envelope/";
 pub(crate) const SOAP12: &str = "http://www.w3.org/2003/05/soap-envelope";
 
+/// The namespaces of WS-Addressing: the final one, and that of the submission.
+pub(crate) const ADDRESSING: [&str; 2] =
+    ["http://www.w3.org/2005/08/addressing", "http://schemas.xmlsoap.org/ws/2004/08/addressing"];
+
 /// The namespace of an envelope in `format`; `None` if it has no envelope.
 pub(crate) fn namespace(format: Format) -> Option<&'static str> {
     match format {
@@ -53,12 +57,8 @@ pub(crate) fn fault_reason(document: &xml::Document) -> Option<String> {
 /// The text of a header block of WS-Addressing; of an endpoint reference, its address. Source: Web Services Addressing 1.0,
 /// and its submission of August 2004.
 pub(crate) fn addressing(document: &xml::Document, local: &str) -> Option<String> {
-    const NAMESPACES: [&str; 2] = [
-        "http://www.w3.org/2005/08/addressing",
-        "http://schemas.xmlsoap.org/ws/2004/08/addressing",
-    ];
     let is_it = |node: &Node<'_>, local: &str| {
-        node.is_element() && node.local_name() == local && NAMESPACES.contains(&node.namespace())
+        node.is_element() && node.local_name() == local && ADDRESSING.contains(&node.namespace())
     };
     let block = part(document, "Header")?.children().find(|node| is_it(node, local))?;
     let address = block.children().find(|node| is_it(node, "Address"));

@@ -14,8 +14,9 @@ pub trait Environment {
     /// Milliseconds since the Unix epoch.
     fn unix_ms(&self) -> i64;
 
-    /// The identity of the request, which `get-property('MessageID')` returns unless the message has its own.
-    fn message_id(&self) -> Option<Cow<'_, str>> {
+    /// The identity of a message of the run. 0: of the request, which `get-property('MessageID')` returns unless the message
+    /// has its own; other numbers: of what is sent.
+    fn message_id(&self, _number: u32) -> Option<Cow<'_, str>> {
         None
     }
 
@@ -122,7 +123,7 @@ impl<'m> View<'m> {
             return None;
         }
         let own = self.message.described(name, self.budget);
-        let own = own.or_else(|| (name == "MessageID").then(|| self.environment.message_id())?);
+        let own = own.or_else(|| (name == "MessageID").then(|| self.environment.message_id(0))?);
         own.or_else(|| self.program.of_arrival(self.message, name))
     }
 

@@ -63,7 +63,7 @@ impl Run {
         let needs_body = continues && branch.needs_body(context.program);
         let target = match self.prepare(&mut branch, to, needs_body, context) {
             Ok(Some(target)) => target,
-            Ok(None) => return self.ask_body(branch),
+            Ok(None) => return self.not_yet(branch),
             Err(failure) => return Turn::Failed(branch, failure),
         };
         let endpoint = target.endpoint;
@@ -174,9 +174,13 @@ impl Run {
             let needs_body = is_one_way && branch.needs_body(context.program);
             let target = match self.prepare(&mut branch, to, needs_body, context) {
                 Ok(Some(target)) => target,
-                Ok(None) => return self.ask_body(branch),
+                Ok(None) => return self.not_yet(branch),
                 Err(failure) => return Turn::Failed(branch, failure),
             };
+            if at.is_none() {
+                // The response is what the part becomes.
+                branch.end = End::Nothing;
+            }
             let endpoint = target.endpoint;
             if !is_one_way {
                 self.depart(branch, target, Wait::Call { at, direction, endpoint }, None);
@@ -200,8 +204,8 @@ impl Run {
         }
     }
 
-    /// Resolves the target and writes the message as that wants it. `None`: the body has to be read first, and the step
-    /// is repeated.
+    /// Resolves the target and writes the message as that wants it. `None`: the body has to be read first, or the thread is
+    /// the wrong one, and the step is repeated.
     fn prepare(
         &self,
         branch: &mut Branch,
@@ -209,22 +213,32 @@ impl Run {
         needs_body: bool,
         context: Context<'_>,
     ) -> Result<Option<Target>, Failure> {
-        let target = self.target((&branch.stack, &mut branch.message), to, context)?;
+        let mut target = self.target((&branch.stack, &mut branch.message), to, context)?;
         let message = &branch.message;
         let is_streaming = message.body.state() == BodyUse::Untouched;
         // A client that does not wait for the response does not send its body meanwhile.
         let needs_body = needs_body
             || target.content_type.is_some()
+            || target.addresses(message)
             || message.needs_length()
             || branch.is_one_way()
             || message.says(PropertyScope::Axis2, FORCE_SC_ACCEPTED)
             || message.says(PropertyScope::Synapse, FORCE_ERROR_ON_SOAP_FAULT);
-        if is_streaming && needs_body {
+        let is_long = !context.is_heavy && target.addresses_long(message);
+        if is_streaming && needs_body || is_long {
             branch.rewind();
             return Ok(None);
         }
-        self.write_for(&target, &mut branch.message)?;
+        self.write_for(&mut target, &mut branch.message, context)?;
         Ok(Some(target))
+    }
+
+    /// What [`Run::prepare`] waits for.
+    fn not_yet(&mut self, branch: Box<Branch>) -> Turn {
+        if branch.message.body.state() == BodyUse::Untouched {
+            return self.ask_body(branch);
+        }
+        self.ask_heavy(branch)
     }
 
     /// As [`Run::prepare`] for a part, whose body is held.
@@ -235,13 +249,18 @@ impl Run {
         to: To,
         context: Context<'_>,
     ) -> Result<Target, Failure> {
-        let target = self.target((&branch.stack, part), to, context)?;
-        self.write_for(&target, part)?;
+        let mut target = self.target((&branch.stack, part), to, context)?;
+        self.write_for(&mut target, part, context)?;
         Ok(target)
     }
 
     /// Writes the message as the target wants it.
-    fn write_for(&self, target: &Target, message: &mut Message) -> Result<(), Failure> {
+    fn write_for(
+        &self,
+        target: &mut Target,
+        message: &mut Message,
+        context: Context<'_>,
+    ) -> Result<(), Failure> {
         if message.body.is_lost() && !message.says(PropertyScope::Axis2, NO_ENTITY_BODY) {
             return Err(Failure::lost_body());
         }
@@ -250,6 +269,10 @@ impl Run {
             let value = PropertyValue::new(content_type);
             message.set(PropertyScope::Axis2, MESSAGE_TYPE, value, &self.budget)?;
         }
+        // The number that the ask gets, or a later one of no other.
+        let number = self.last_id.saturating_add(1);
+        let id = target.addressing.and_then(|_| context.environment.message_id(number));
+        target.address(message, id.as_deref(), &self.budget, |of| finish(of, &self.budget))?;
         finish(message, &self.budget)?;
         action.map_or(Ok(()), |action| message.set_action(&action))
     }
@@ -434,7 +457,8 @@ impl Run {
         }
         let discards = |of: &Endpoint| of.timeout.action == TimeoutAction::Discard;
         if is_timeout && endpoint.is_some_and(discards) {
-            self.leave(&branch);
+            branch.failure = Some(Box::new(failure));
+            self.end_unanswered(branch);
             return Turn::Gone;
         }
         Turn::Failed(branch, failure)

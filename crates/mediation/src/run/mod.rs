@@ -4,6 +4,7 @@
 //! the aggregates that wait. The host drives it: [`Run::next`] runs until the host is needed, and [`Run::answer`] brings
 //! what it asked for. Several asks may be outstanding. Nothing outlives its run.
 
+mod addressing;
 mod ask;
 mod branch;
 mod exchange;
@@ -45,8 +46,8 @@ pub enum Event {
     /// The client gets an empty 202 now, and the run goes on: the message said so (`FORCE_SC_ACCEPTED`), or nobody waits
     /// for the response to what was sent (`OUT_ONLY`). Comes at most once, and instead of the other two.
     Accepted,
-    /// There is no response, since this failed and no error handler responded, or dropped the message. Comes at most
-    /// once, and not after [`Event::Respond`].
+    /// There is no response, since this failed and no error handler responded. Comes at most once, and not after
+    /// [`Event::Respond`].
     Failed(Failure),
     /// The next step may take long: [`Run::next_heavy`] runs it.
     Heavy,

@@ -1,12 +1,13 @@
 //! Where a message is sent, resolved from its endpoint and its properties.
 
+use bytes::Bytes;
 use xpath::encoding;
 
 use super::Scene;
 use crate::message::LogLevel;
 use crate::policies::ENDPOINT_SET;
-use crate::program::{Credentials, Endpoint, EndpointFormat, EndpointId, EndpointKind};
-use crate::{Code, Failure, Message, PropertyScope, To, limits, template};
+use crate::program::{Addressing, Credentials, Endpoint, EndpointFormat, EndpointId, EndpointKind};
+use crate::{Code, Failure, Message, PropertyScope, PropertyValue, To, limits, template};
 
 /// Where a message is sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,8 +28,12 @@ pub struct Target {
     pub timeout_ms: Option<u32>,
     /// The members of a group. The endpoint's kind says how the host chooses among them.
     pub members: Vec<Self>,
+    /// What the member of a group gets instead of the message's body, since its address is in there.
+    pub body: Option<Bytes>,
     /// What the endpoint expects of the body.
     pub(super) content_type: Option<&'static str>,
+    /// The header blocks that it expects.
+    pub(super) addressing: Option<Addressing>,
 }
 
 /// Sets the properties of the endpoint on a message that is about to be sent there.
@@ -92,6 +97,13 @@ impl Target {
                 target.url = with_postfix(uri, message, endpoint.format);
                 &[]
             }
+            EndpointKind::Member { http, https } => {
+                let [own, other] =
+                    if message.arrival.secure { [https, http] } else { [http, https] };
+                let host = own.as_deref().or(other.as_deref()).unwrap_or_default();
+                target.url = format!("{host}{}", own_path(message));
+                &[]
+            }
             EndpointKind::Http { method, template } => {
                 target.method.clone_from(method);
                 let value = |name: &str| {
@@ -128,6 +140,7 @@ impl Target {
             }
         };
         target.content_type = endpoint.format.and_then(EndpointFormat::content_type);
+        target.addressing = endpoint.addressing;
         match endpoint.format {
             Some(EndpointFormat::Get) => target.method = Some("GET".to_owned()),
             Some(EndpointFormat::Soap11 | EndpointFormat::Soap12) => {
@@ -144,9 +157,31 @@ impl Target {
             let member = Self::endpoint(scene, message, *member, (depth + 1, room))?;
             // One body is written, so all members get what the first wants.
             target.content_type = target.content_type.or(member.content_type);
+            target.addressing = target.addressing.or(member.addressing);
             target.members.push(member);
         }
         Ok(target)
+    }
+}
+
+impl Target {
+    /// The URL of the first one without members, itself or inside it, and all others.
+    pub(super) fn leaves(&mut self) -> (String, Vec<&mut Self>) {
+        fn collect<'t>(target: &'t mut Target, all: &mut Vec<&'t mut Target>) {
+            if target.members.is_empty() {
+                all.push(target);
+                return;
+            }
+            target.members.iter_mut().for_each(|member| collect(member, all));
+        }
+        let mut all = Vec::new();
+        collect(self, &mut all);
+        (all.first().map(|first| first.url.clone()).unwrap_or_default(), all)
+    }
+
+    /// The number of those without members.
+    pub(super) fn count(&self) -> usize {
+        self.members.iter().map(Self::count).sum::<usize>().max(1)
     }
 }
 
@@ -210,6 +245,17 @@ fn own_address(message: &Message) -> Result<String, Failure> {
         let text = "the message has no address: set the header `To`, or name an endpoint";
         Failure::new(Code::NOT_SENT, text)
     })
+}
+
+/// Path and query of the property `To`, or of the request. Source: Synapse's `LoadbalanceEndpoint`.
+fn own_path(message: &Message) -> String {
+    let set = message.properties.get(PropertyScope::Synapse, "To").map(PropertyValue::text);
+    let to = set.or_else(|| message.head.property(PropertyScope::Axis2, "TransportInURL"));
+    let to = to.unwrap_or_default();
+    let path = to
+        .split_once("://")
+        .map_or(&*to, |(_, rest)| rest.find('/').and_then(|at| rest.get(at..)).unwrap_or_default());
+    path.to_owned()
 }
 
 /// Whether the message is sent as REST: not to an endpoint that wants SOAP, and not as SOAP with an action.

@@ -215,7 +215,7 @@ impl Run {
             Next::Respond => return self.respond(branch, context),
             Next::Loopback => return self.loopback(branch, context),
             Next::Drop => {
-                self.leave(&branch);
+                self.end_unanswered(branch);
                 return Turn::Gone;
             }
         };
@@ -262,7 +262,7 @@ impl Run {
     }
 
     /// The branch is at the end of its sequences.
-    pub(super) fn ended(&mut self, mut branch: Box<Branch>, context: Context<'_>) -> Turn {
+    pub(super) fn ended(&mut self, branch: Box<Branch>, context: Context<'_>) -> Turn {
         if let Some((gather, part)) = branch.owner.filter(|_| !matches!(branch.end, End::Send(_))) {
             self.part_ended(gather, part, Some(branch.message));
             return Turn::Gone;
@@ -279,19 +279,24 @@ impl Run {
             }
             (End::Send(to), _) => {
                 if branch.owner.is_some() {
-                    // The response is what the part becomes.
-                    branch.end = End::Nothing;
                     return self.exchange(branch, (None, to), None, context);
                 }
                 self.send(branch, to, None, context)
             }
             (End::Request, None) | (End::Nothing, _) => {
-                // Its handler did not respond.
-                let failure = branch.failure.take().map(|failure| *failure);
-                self.handled = self.handled.take().or(failure);
+                self.end_unanswered(branch);
                 Turn::Gone
             }
         }
+    }
+
+    /// The branch ends without a response. If nobody else responds, the client gets the failure that its handler handled:
+    /// Micro Integrator leaves it without a response.
+    pub(super) fn end_unanswered(&mut self, mut branch: Box<Branch>) {
+        let is_its = branch.owner.is_none() && !branch.is_sent;
+        let failure = branch.failure.take().filter(|_| is_its);
+        self.handled = self.handled.take().or(failure.map(|failure| *failure));
+        self.leave(&branch);
     }
 
     /// Whether the client gets its empty response now.
@@ -400,5 +405,5 @@ fn release_unkept(
 
 pub(super) fn log_unhandled(environment: &dyn Environment, failure: &Failure) {
     let place = failure.place.as_deref().map(|place| format!("{place}: ")).unwrap_or_default();
-    environment.log(LogLevel::Warn, &format!("no error handler for: {place}{failure}"));
+    environment.log(LogLevel::Warn, &format!("no error handler responds to: {place}{failure}"));
 }

@@ -264,7 +264,7 @@ fn or_status(flow: Option<Flow>, status: u16) -> (Option<Flow>, Option<u16>) {
 
 fn unhandled(failure: &Failure) -> String {
     let place = failure.place.as_deref().map(|place| format!("{place}: ")).unwrap_or_default();
-    format!("no error handler for: {place}{failure}")
+    format!("no error handler responds to: {place}{failure}")
 }
 
 impl Ended {

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test uses a part")]
 
+use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::path::Path;
@@ -34,6 +35,11 @@ impl World {
 impl Environment for World {
     fn unix_ms(&self) -> i64 {
         1_700_000_000_000 + self.time.get()
+    }
+
+    /// Only what is sent has one.
+    fn message_id(&self, number: u32) -> Option<Cow<'_, str>> {
+        (number > 0).then(|| format!("urn:uuid:{number}").into())
     }
 
     fn memory(&self) -> Option<&Memory> {

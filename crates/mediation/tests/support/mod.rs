@@ -18,7 +18,7 @@ impl Environment for World {
         1_700_000_000_000
     }
 
-    fn message_id(&self) -> Option<std::borrow::Cow<'_, str>> {
+    fn message_id(&self, _: u32) -> Option<std::borrow::Cow<'_, str>> {
         Some("urn:uuid:of-the-run".into())
     }
 

@@ -7,7 +7,7 @@ use model::{BackendClient, BackendGrant};
 
 use super::text;
 use crate::compile::{Compiler, Element};
-use crate::program::{Credentials, Endpoint, Retry, Suspend, TimeoutAction};
+use crate::program::{Addressing, Credentials, Endpoint, Retry, Suspend, TimeoutAction};
 
 /// What a grant of `oauth` has besides `requestParameters`.
 const OAUTH_TEXTS: [&str; 7] =
@@ -205,6 +205,19 @@ impl Compiler {
         }
         constant.push_str(rest);
         Some(constant)
+    }
+
+    /// `enableAddressing version="..." separateListener="..."`
+    pub(super) fn addressing(&mut self, element: &Element<'_>) -> Option<Addressing> {
+        let versions = [("final", Addressing::Final), ("submission", Addressing::Submission)];
+        let version = element.choice(self, "version", &versions)?;
+        if element.flag(self, "separateListener", false)? {
+            let message = "`separateListener` has no effect: the response comes with the request";
+            let help = "remove it, if the service responds on the connection of the request";
+            self.warning(element, message.to_owned(), Some(help.to_owned()));
+        }
+        element.finish(self);
+        Some(version)
     }
 
     pub(super) fn mark(&mut self, element: &Element<'_>, suspend: &mut Suspend) -> Option<()> {

@@ -91,32 +91,44 @@ impl Compiler {
             return;
         }
         let endpoints = members.iter().filter_map(|(id, _)| self.program.endpoint_at(*id));
-        let all: Vec<_> = endpoints.map(|one| (one.format, one.timeout.action)).collect();
-        let mut formats = all.iter().filter_map(|(format, _)| *format);
-        let first = formats.next();
-        if formats.any(|format| Some(format) != first) {
-            let help = "give them one `format`, or send to each by a `filter`".to_owned();
-            let message = "all members get the `format` of the first that has one".to_owned();
+        let all: Vec<_> = endpoints.collect();
+        let differ = [
+            ("format", differs(all.iter().map(|one| one.format))),
+            ("enableAddressing", differs(all.iter().map(|one| one.addressing))),
+        ];
+        let discards = all.iter().any(|one| one.timeout.action == TimeoutAction::Discard);
+        for (name, _) in differ.into_iter().filter(|(_, differs)| *differs) {
+            let help = format!("give them the same `{name}`, or send to each by a `filter`");
+            let message = format!("all members get the `{name}` of the first that has one");
             self.warning(child, message, Some(help));
         }
-        if all.iter().any(|(_, action)| *action == TimeoutAction::Discard) {
+        if discards {
             let help = "write `drop` into the fault sequence for the error 101504".to_owned();
             let message = "`discard` of a member has no effect: the message fails".to_owned();
             self.warning(child, message, Some(help));
         }
     }
 
-    /// `member hostName="..." httpPort="..."`: the message's own path at another host.
+    /// `member hostName="..." httpPort="..." httpsPort="..."`
     fn member(&mut self, part: &Element<'_>) -> Option<EndpointId> {
         let host = part.required(self, "hostName")?;
-        let (http, https) = (part.optional("httpPort"), part.optional("httpsPort"));
-        let uri = match (http, https) {
-            (None, Some(port)) => format!("https://{host}:{port}"),
-            (Some(port), _) => format!("http://{host}:{port}"),
-            (None, None) => format!("http://{host}"),
-        };
+        let ports = (part.optional("httpPort"), part.optional("httpsPort"));
         part.finish(self);
-        let kind = EndpointKind::Address { uri };
+        let address = |scheme: &str, port: &str| format!("{scheme}://{host}:{port}");
+        let (http, https) = match ports {
+            (None, None) => (Some(format!("http://{host}")), Some(format!("https://{host}"))),
+            (http, https) => {
+                (http.map(|port| address("http", port)), https.map(|port| address("https", port)))
+            }
+        };
+        let kind = EndpointKind::Member { http, https };
         Some(self.new_endpoint(Endpoint { kind, ..Endpoint::default() }))
     }
+}
+
+/// Whether not all members say the same, of those that say something.
+fn differs<T: PartialEq>(all: impl Iterator<Item = Option<T>>) -> bool {
+    let mut all = all.flatten();
+    let first = all.next();
+    all.any(|one| Some(one) != first)
 }
