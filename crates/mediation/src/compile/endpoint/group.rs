@@ -10,6 +10,12 @@ use crate::program::{Endpoint, EndpointId, EndpointKind, TimeoutAction};
 /// Whether Synapse reads the body before it chooses. Here it is held if a second member may need it.
 pub(super) const BUILD: &[&str] = &["buildMessage"];
 
+/// Whether one of several differs from the first.
+fn differ<T: PartialEq>(mut values: impl Iterator<Item = T>) -> bool {
+    let first = values.next();
+    values.any(|value| Some(value) != first)
+}
+
 impl Compiler {
     pub(super) fn load_balance(&mut self, child: &Element<'_>) -> Option<Endpoint> {
         child.ignore(BUILD);
@@ -91,15 +97,16 @@ impl Compiler {
             return;
         }
         let endpoints = members.iter().filter_map(|(id, _)| self.program.endpoint_at(*id));
-        let all: Vec<_> = endpoints.map(|one| (one.format, one.timeout.action)).collect();
-        let mut formats = all.iter().filter_map(|(format, _)| *format);
-        let first = formats.next();
-        if formats.any(|format| Some(format) != first) {
-            let help = "give them one `format`, or send to each by a `filter`".to_owned();
-            let message = "all members get the `format` of the first that has one".to_owned();
+        let all: Vec<_> = endpoints.collect();
+        let formats = differ(all.iter().filter_map(|one| one.format));
+        let charsets = differ(all.iter().filter_map(|one| one.charset.as_deref()));
+        let discards = all.iter().any(|one| one.timeout.action == TimeoutAction::Discard);
+        for (name, _) in [("format", formats), ("encoding", charsets)].iter().filter(|of| of.1) {
+            let help = format!("give them one `{name}`, or send to each by a `filter`");
+            let message = format!("all members get the `{name}` of the first that has one");
             self.warning(child, message, Some(help));
         }
-        if all.iter().any(|(_, action)| *action == TimeoutAction::Discard) {
+        if discards {
             let help = "write `drop` into the fault sequence for the error 101504".to_owned();
             let message = "`discard` of a member has no effect: the message fails".to_owned();
             self.warning(child, message, Some(help));
