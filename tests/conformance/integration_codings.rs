@@ -41,9 +41,13 @@ fn items(count: usize) -> String {
 
 /// The response to a body with this coding.
 fn post(gateway: &Gateway, coding: &str, body: &[u8]) -> Response {
+    post_as(XML, gateway, coding, body)
+}
+
+fn post_as(content_type: &str, gateway: &Gateway, coding: &str, body: &[u8]) -> Response {
     let length = body.len();
     let head = format!(
-        "POST /services/it HTTP/1.1\r\nHost: me\r\nContent-Length: {length}\r\n{XML}\
+        "POST /services/it HTTP/1.1\r\nHost: me\r\nContent-Length: {length}\r\n{content_type}\
          Content-Encoding: {coding}\r\n\r\n"
     );
     let mut client = gateway.connect();
@@ -102,6 +106,32 @@ fn a_compressed_body_that_is_read_and_not_changed_is_sent_as_it_came() {
     );
     let sent = &upstream.requests()[0];
     assert_eq!((sent.header("content-encoding"), &sent.body), (Some("gzip"), &body));
+}
+
+#[test]
+fn attachments_are_sent_as_they_came_when_their_envelope_is_edited() {
+    let upstream = Upstream::echo();
+    let edit = "<enrich><source type=\"inline\">SUN</source><target xpath=\"//s\"/></enrich>";
+    let gateway = proxy(&upstream, &format!("<inSequence>{edit}</inSequence>{ENDPOINT}"));
+    let content_type = "multipart/related; type=\"text/xml\"; boundary=\"B\"";
+    let field = format!("Content-Type: {content_type}\r\n");
+    let package = |symbol: &str| {
+        let soap = "http://schemas.xmlsoap.org/soap/envelope/";
+        let root =
+            format!("<e:Envelope xmlns:e=\"{soap}\"><e:Body><s>{symbol}</s></e:Body></e:Envelope>");
+        let head = format!("--B\r\nContent-Type: text/xml\r\n\r\n{root}\r\n--B\r\n\r\n");
+        [head.as_bytes(), &b"\0\xff\r\n--b".repeat(20_000), b"\r\n--B--\r\n"].concat()
+    };
+    for (coding, body) in [("identity", package("IBM")), ("gzip", gzip(package("IBM")))] {
+        assert_eq!(post_as(&field, &gateway, coding, &body).status, 200);
+    }
+    assert_eq!(upstream.requests().len(), 2);
+    for sent in upstream.requests() {
+        assert_eq!(sent.header("content-type"), Some(content_type));
+        assert_ne!(sent.header("content-encoding"), Some("gzip"));
+        assert!(sent.body == package("SUN"));
+    }
+    assert_eq!(gateway.metric("penstock_held_body_bytes", ""), 0, "nothing is left of it");
 }
 
 #[test]

@@ -294,6 +294,24 @@ fn no_content_type_hides_a_body_from_a_validator() {
         check_body(policy, encodings, "text", true);
         check_body(policy, multipart, "--b\r\n\r\n{<\r\n--b--\r\n", false);
     }
+    // An envelope with attachments is judged by its root part, and a pattern by all.
+    let package = "multipart/related; boundary=b; type=\"text/xml\"";
+    let of = |root: &str| format!("--b\r\n\r\n{root}\r\n--b\r\nA: b\r\n\r\n{{bad\r\n--b--\r\n");
+    let pattern = |regex: &str| format!("{{name: regexPolicy, parameters: {{regex: {regex}}}}}");
+    for (policy, body, status) in [
+        (xml, of("<a><b/></a>"), 200),
+        (xml, of("<a><b><c/></b></a>"), 400),
+        (xml, "<a/>".to_owned(), 400),
+        (&pattern("worse"), of("<a>&#119;orse</a>"), 400),
+        (&pattern("bad"), of("<a/>"), 400),
+        (&pattern("good"), of("<a/>"), 200),
+    ] {
+        let upstream = Upstream::echo();
+        let gateway = gateway(&upstream, &format!("{{request: [{policy}]}}"));
+        let response = post(&gateway, &format!("Content-Type: {package}\r\n"), &body);
+        assert_eq!(response.status, status, "{policy} {body}");
+        assert_eq!(upstream.requests().len(), usize::from(status == 200));
+    }
 }
 
 #[test]

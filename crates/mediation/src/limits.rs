@@ -87,7 +87,7 @@ pub const DECODED_BYTES_PER_STEP: usize = 16;
 pub const GZIP_MEMBER_STEPS: u64 = 500;
 /// Maximum number of fields of a form that a mediator reads. More: the body is malformed.
 pub const FORM_FIELDS_MAX: usize = 10_000;
-/// Maximum number of parts of a `multipart/form-data` body that a mediator reads. More: the body is malformed.
+/// Maximum number of parts of a multipart body that a mediator reads. More: the body is malformed.
 pub const MULTIPART_PARTS_MAX: usize = 1_000;
 /// Maximum size of the head of a part, in bytes. Larger: the body is malformed.
 pub const MULTIPART_HEAD_BYTES_MAX: usize = 8 * 1024;
@@ -107,6 +107,8 @@ pub const SCRIPT_CHECK_INTERRUPTS: u64 = 100;
 pub const VALIDATION_ERROR_BYTES_MAX: usize = 1024;
 /// Estimate of checking a body against a JSON Schema, in nanoseconds per byte.
 pub const VALIDATE_NS_PER_BYTE: u64 = 30;
+/// Maximum number of other JSON Schemas that one refers to, directly or through others. More: rejected at load.
+pub const SCHEMA_REFERENCES_MAX: usize = 64;
 /// Bytes of a JSON Schema that a value is compared with for the price of a step.
 pub const SCHEMA_BYTES_PER_STEP: usize = 512;
 

@@ -252,6 +252,8 @@ pub struct Endpoint {
     pub is_wsdl: bool,
     /// As a member of a group by weight.
     pub(crate) weight: Option<u32>,
+    /// The charset that bodies are written in, whatever their `CHARACTER_SET_ENCODING`; of a group, what a member has.
+    pub(crate) charset: Option<Box<str>>,
     /// What is set on every message that is sent there; not of a member of a group.
     pub(crate) properties: Arc<[Box<dyn Mediator>]>,
 }
@@ -329,6 +331,23 @@ pub enum EndpointKind {
     RecipientList { members: Vec<EndpointId> },
     /// All addresses in this text, separated by commas.
     Recipients(Expression),
+}
+
+impl EndpointKind {
+    /// Of those that get what is written once for all of them.
+    pub(crate) fn members(&self) -> &[EndpointId] {
+        match self {
+            Self::LoadBalance { members, .. } | Self::Failover { members, .. } => members,
+            Self::Address { .. }
+            | Self::Member { .. }
+            | Self::Http { .. }
+            | Self::Upstream
+            | Self::Default
+            | Self::Computed(_)
+            | Self::RecipientList { .. }
+            | Self::Recipients(_) => &[],
+        }
+    }
 }
 
 /// What an endpoint expects of the body, whatever the message's `messageType`.

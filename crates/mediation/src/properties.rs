@@ -127,18 +127,17 @@ pub fn coding(input: &[u8]) {
     }
 }
 
-/// A form, or a multipart body with the boundary `B`, by the first byte: what is written after an edit is read again as
+/// A form, a multipart body with the boundary `B`, or an envelope with attachments, by the first byte: what is written after an edit is read again as
 /// the same, with the boundary that its content type says.
 ///
 /// # Panics
 /// If the property does not hold.
 pub fn form(input: &[u8]) {
     let Some((kind, bytes)) = input.split_first() else { return };
-    let is_form = kind % 2 == 0;
-    let content_type = if is_form {
-        "application/x-www-form-urlencoded"
-    } else {
-        "multipart/form-data; boundary=B"
+    let content_type = match kind % 3 {
+        0 => "application/x-www-form-urlencoded",
+        1 => "multipart/form-data; boundary=B",
+        _ => "multipart/related; type=\"text/xml\"; boundary=B",
     };
     let budget = Budget::large();
     let message = |bytes: Vec<u8>, content_type: &str| {

@@ -7,10 +7,12 @@ mod host;
 use std::sync::Arc;
 
 use host::{
-    ENDPOINTS, Outcome, World, diagnostics, drive, echo, flow, program, proxy, request, streaming,
+    ENDPOINTS, Outcome, World, diagnostics, drive, echo, flow, program, proxy, refuse, request,
+    streaming,
 };
 use penstock_mediation::{
-    Ask, Body, Code, Compiler, Direction, Event, Exchange, Flow, Format, Message, PlainHead, Run,
+    Ask, Body, Code, Compiler, Direction, Event, Exchange, Flow, Format, Message, PlainHead, Program,
+    Run,
 };
 use xpath::Budget;
 
@@ -564,7 +566,7 @@ fn the_default_sequences_are_used_where_they_are_named_and_missing() {
     let program = Arc::new(program);
     let ran = drive(&program, flow(&program), request("1"), &echo);
     assert_eq!(ran.body(), r#"{"from":"http://a/","got":1}"#);
-    let ran = drive(&program, flow(&program), request("1"), &host::refuse);
+    let ran = drive(&program, flow(&program), request("1"), &refuse);
     assert_eq!(ran.failure().code, Code::NOT_CONNECTED, "it drops the message: {ran:?}");
     assert!(ran.log[0].ends_with("ERROR_CODE = 101503, ERROR_MESSAGE = refused"), "{ran:?}");
     let own = "<sequence name=\"main\"/><sequence name=\"fault\"><respond/></sequence>";
@@ -847,13 +849,11 @@ fn a_problem_that_was_found_by_reading_is_one_of_the_artefact_in_which_it_is() {
     assert!(found.len() == expect.len() && found.iter().zip(&expect).all(is_it), "{found:#?}");
 }
 
-#[test]
-fn sequences_and_endpoints_of_the_registry_are_artefacts_where_they_are_named() {
-    const NS: &str = "xmlns=\"http://ws.apache.org/ns/synapse\"";
-    let bytes = |text: String| Arc::<[u8]>::from(text.into_bytes());
-    let proxy = format!(
-        "<proxy {NS} name=\"P\"><target inSequence=\"conf:/in.xml\"><endpoint key=\"gov:e.xml\"/></target></proxy>"
-    );
+const NS: &str = "xmlns=\"http://ws.apache.org/ns/synapse\"";
+
+/// A proxy and resources of the registry as a program, and what is wrong with them.
+fn with_registry(proxy: &str, resources: &[(&str, String)]) -> (Program, String) {
+    let bytes = |text: &str| Arc::<[u8]>::from(text.as_bytes());
     let artefact = model::Artefact {
         kind: model::ArtefactKind::Proxy,
         name: "P".to_owned(),
@@ -866,6 +866,22 @@ fn sequences_and_endpoints_of_the_registry_are_artefacts_where_they_are_named() 
         problems: Vec::new(),
         application: None,
     };
+    let resource = |(path, text): &(&str, String)| {
+        let file = format!("{}.xml", path.replace([':', '/'], "_")).into();
+        let resource = model::Resource { file, bytes: bytes(text), ..model::Resource::default() };
+        ((*path).to_owned(), resource)
+    };
+    let resources = resources.iter().map(resource).collect();
+    let set = model::ArtefactSet { artefacts: vec![artefact], resources };
+    let (program, diagnostics) = Compiler::compile_set(&set);
+    (program, diagnostics.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
+}
+
+#[test]
+fn sequences_and_endpoints_of_the_registry_are_artefacts_where_they_are_named() {
+    let proxy = format!(
+        "<proxy {NS} name=\"P\"><target inSequence=\"conf:/in.xml\"><endpoint key=\"gov:e.xml\"/></target></proxy>"
+    );
     let inner = "<sequence key=\"/_system/governance/inner.xml\"/>";
     let diagnostics = |inner_text: &str| {
         let resources = [
@@ -874,19 +890,8 @@ fn sequences_and_endpoints_of_the_registry_are_artefacts_where_they_are_named() 
             ("gov:/e.xml", format!("<endpoint {NS}><address uri=\"http://a/\"/></endpoint>")),
             ("gov:/unused.xml", format!("<sequence {NS}><unknown/></sequence>")),
         ];
-        let resource = |(path, text): (&str, String)| {
-            let file = format!("{}.xml", path.replace([':', '/'], "_")).into();
-            (
-                path.to_owned(),
-                model::Resource { file, bytes: bytes(text), ..model::Resource::default() },
-            )
-        };
-        let resources = resources.map(resource).into_iter().collect();
-        let artefacts = vec![artefact.clone()];
-        let set = model::ArtefactSet { artefacts, resources };
-        let (program, diagnostics) = Compiler::compile_set(&set);
-        let served = program.proxies().len();
-        (served, diagnostics.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
+        let (program, diagnostics) = with_registry(&proxy, &resources);
+        (program.proxies().len(), diagnostics)
     };
     assert_eq!(diagnostics("<log/>"), (1, String::new()));
     let (served, found) = diagnostics("<unknown/>");
@@ -897,13 +902,60 @@ fn sequences_and_endpoints_of_the_registry_are_artefacts_where_they_are_named() 
     );
 }
 
+#[cfg(feature = "validate")]
+#[test]
+fn schemas_of_the_registry_refer_to_others_by_key_or_from_where_they_are() {
+    let proxy = format!(
+        "<proxy {NS} name=\"P\"><target><inSequence><validate><schema key=\"gov:/schemas/order.json\"/>\
+         <on-fail><log/></on-fail></validate><respond/></inSequence></target></proxy>"
+    );
+    let resources = |reference: &str, other: &'static str| {
+        let order = format!("{{\"properties\":{{\"to\":{{\"$ref\":\"{reference}\"}}}}}}");
+        let city = "{\"required\":[\"city\"]}".to_owned();
+        [("gov:/schemas/order.json", order), ("gov:/schemas/a b.json", city.clone()), (other, city)]
+    };
+    for (reference, other) in [
+        ("a%20b.json", "conf:/x"),
+        ("/schemas/a%20b.json", "conf:/x"),
+        ("conf:schemas/a.json#", "conf:/schemas/a.json"),
+        ("resources:json/a.json", "gov:/mi-resources/json/a.json"),
+    ] {
+        let (program, found) = with_registry(&proxy, &resources(reference, other));
+        assert_eq!(found, "", "{reference}");
+        let program = Arc::new(program);
+        let failures =
+            |body: &str| drive(&program, flow(&program), request(body), &refuse).log.len();
+        assert_eq!(failures("{\"to\":{\"city\":\"Oslo\"}}"), 0, "{reference}");
+        assert_eq!(failures("{\"to\":{}}"), 1, "{reference}");
+    }
+    let (_, found) = with_registry(&proxy, &resources("none.json", "conf:/x"));
+    assert!(found.contains("gov:/schemas/none.json"), "{found}");
+    // Each refers to the next.
+    let many: Vec<_> = (0..70)
+        .map(|number| {
+            let of = |number| format!("gov:/schemas/{number}.json");
+            (of(number), format!("{{\"$ref\":\"{}\"}}", of(number + 1)))
+        })
+        .collect();
+    let order = ("gov:/schemas/order.json", "{\"$ref\":\"0.json\"}".to_owned());
+    let all: Vec<_> = std::iter::once(order)
+        .chain(many.iter().map(|(path, text)| (&**path, text.clone())))
+        .collect();
+    let (_, found) = with_registry(&proxy, &all);
+    assert!(found.contains("refers to more than 64 others"), "{found}");
+}
+
 /// As `CHARACTER_SET_ENCODING`, which it sets.
 #[test]
 fn an_endpoint_says_in_which_charset_it_wants_bodies() {
-    let sent = |encoding: &str| {
+    let address = |encoding: &str| {
+        format!("<endpoint><address uri=\"http://a/\" encoding=\"{encoding}\"/></endpoint>")
+    };
+    let set = "<property name=\"CHARACTER_SET_ENCODING\" value=\"UTF-16\" scope=\"axis2\"/>";
+    let sent_to = |endpoint: &str| {
         let proxy = format!(
-            "<proxy name=\"P\"><target><inSequence><payloadFactory media-type=\"text\"><format>é</format></payloadFactory>\
-             </inSequence><endpoint><address uri=\"http://a/\" encoding=\"{encoding}\"/></endpoint></target></proxy>"
+            "<proxy name=\"P\"><target><inSequence><payloadFactory media-type=\"text\"><format>é</format></payloadFactory>{set}\
+             </inSequence>{endpoint}</target></proxy>"
         );
         let program = program(&proxy);
         let flow = flow(&program);
@@ -915,14 +967,24 @@ fn an_endpoint_says_in_which_charset_it_wants_bodies() {
         let content_type = exchange.message.head.field("Content-Type").unwrap().into_owned();
         (bytes, content_type)
     };
+    let sent = |encoding: &str| sent_to(&address(encoding));
     let (bytes, content_type) = sent("ISO-8859-1");
     assert_eq!(&*bytes, b"\xe9");
     assert!(content_type.ends_with("charset=ISO-8859-1"), "{content_type}");
     assert_eq!(&*sent("UTF-8").0, "é".as_bytes());
     let wrong = "<endpoint name=\"e\"><address uri=\"http://a/\" encoding=\"none\"/></endpoint>";
     assert!(diagnostics(wrong).concat().contains("`encoding` is `none`, no charset"));
-    let member = "<endpoint><address uri=\"http://a/\" encoding=\"utf-8\"/></endpoint>";
-    let group =
-        format!("<endpoint name=\"e\"><loadbalance>{member}{member}</loadbalance></endpoint>");
-    assert_eq!(diagnostics(&group), Vec::<String>::new());
+    // One body is written for a group.
+    let group = |members: &[&str]| {
+        let members: String = members.iter().map(|encoding| address(encoding)).collect();
+        format!("<endpoint><loadbalance>{members}</loadbalance></endpoint>")
+    };
+    assert_eq!(&*sent_to(&group(&["utf-8", "utf-8"])).0, "é".as_bytes());
+    assert_eq!(&*sent_to(&group(&["", "windows-1252"])).0, b"\xe9");
+    assert_eq!(&*sent_to(&group(&["", ""])).0, b"\xfe\xff\0\xe9");
+    let found = |members: &[&str]| {
+        diagnostics(&group(members).replacen("<endpoint>", "<endpoint name=\"e\">", 1)).concat()
+    };
+    assert_eq!(found(&["utf-8", ""]), "");
+    assert!(found(&["utf-8", "utf-16"]).contains("all members get the `encoding` of the first"));
 }

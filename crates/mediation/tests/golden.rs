@@ -2,8 +2,9 @@
 //! `PENSTOCK_BLESS=1` writes the results anew.
 //!
 //! A file begins with `== artefacts`: the sequence `main`, or a proxy, and what they use. `== message CONTENT-TYPE` or
-//! `== message METHOD TARGET CONTENT-TYPE` is a request and its body; `== time MS` advances the clock. Endpoints return
-//! what they were sent, except `http://refused/`, which nobody can connect to.
+//! `== message METHOD TARGET CONTENT-TYPE` is a request and its body, whose lines end as MIME's if it is multipart;
+//! `== time MS` advances the clock. Endpoints return what they were sent, except `http://refused/`, which nobody can
+//! connect to.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
@@ -87,7 +88,9 @@ fn message(title: &str, body: &str) -> Message {
         target: target.to_owned(),
         fields: vec![("Content-Type".to_owned(), content_type.to_owned())],
     };
-    let body = Body::held(Format::of(content_type), body.as_bytes().to_vec());
+    let is_multipart = content_type.starts_with("multipart/");
+    let body = if is_multipart { body.replace('\n', "\r\n") } else { body.to_owned() };
+    let body = Body::held(Format::of(content_type), body.into_bytes());
     Message::new(Direction::Request, Box::new(head), body)
 }
 
@@ -122,8 +125,9 @@ fn shown(ran: &Ran) -> String {
             message.head.fields(&mut |name, value| {
                 let _ = writeln!(text, "{name}: {value}");
             });
-            let body = message.body.text(&Budget::default()).unwrap();
+            let body = message.body.bytes(&Budget::default()).unwrap().unwrap_or_default();
             if !body.is_empty() {
+                let body = String::from_utf8_lossy(&body).replace("\r\n", "\n");
                 let _ = writeln!(text, "\n{body}");
             }
         }

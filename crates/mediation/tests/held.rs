@@ -139,6 +139,11 @@ fn a_message_takes_four_times_its_body_at_most() {
             "kept",
             "<enrich><source type=\"body\"/><target type=\"property\" property=\"p\"/></enrich>",
         ),
+        (
+            "each sent on its own",
+            "<foreach collection=\"//order\" continue-without-aggregation=\"true\"><sequence>\
+             <send><endpoint><address uri=\"http://b/\"/></endpoint></send></sequence></foreach>",
+        ),
     ] {
         // Smaller ones are dominated by what a message takes without a body.
         for bytes in [10_000, 100_000] {

@@ -8,6 +8,7 @@ use expression::BodyUse;
 
 use super::{Compiler, Element};
 use crate::mediators::property;
+use crate::message::charset::Charset;
 use crate::message::is_token;
 use crate::program::{Endpoint, EndpointFormat, EndpointId, EndpointKind};
 use crate::{Mediator, limits};
@@ -86,17 +87,17 @@ impl Compiler {
             self.error(&other, message, None);
         }
         let endpoint = self.deeper(&child, Self::endpoint_kind);
-        // Source: Synapse's `Axis2FlexibleMEPClient`. UTF-8 is what is written without it.
-        let is_set = |name: &&str| !name.is_empty() && !name.eq_ignore_ascii_case("utf-8");
-        if let Some(name) = child.attribute("encoding").filter(is_set) {
-            match property::charset(name) {
-                Some(charset) => properties.insert(0, charset),
-                None => self.error(&child, format!("`encoding` is `{name}`, no charset"), None),
-            }
+        let own = child.attribute("encoding").filter(|name| !name.is_empty());
+        if let Some(name) = own.filter(|name| !Charset::is_known(name)) {
+            self.error(&child, format!("`encoding` is `{name}`, no charset"), None);
         }
         child.ignore(IGNORED);
         child.finish(self);
-        Some(Endpoint { properties: properties.into(), weight, ..endpoint? })
+        let endpoint = endpoint?;
+        let charset_of = |id: &EndpointId| self.program.endpoint_at(*id)?.charset.clone();
+        let of_members = || endpoint.kind.members().iter().find_map(charset_of);
+        let charset = own.map(Into::into).or_else(of_members);
+        Some(Endpoint { properties: properties.into(), charset, weight, ..endpoint })
     }
 
     /// The property that says how many messages in turn a member of a group gets.

@@ -30,10 +30,11 @@ impl Mediator for Clone {
 
     fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
         scene.charge_parts(self.targets.len())?;
-        let parts = self
-            .targets
-            .iter()
-            .map(|target| target.part(message.copy(scene.budget)?, scene.budget));
+        let parts = self.targets.iter().map(|target| {
+            let mut copy = message.copy(scene.budget)?;
+            target.address(&mut copy, scene.budget)?;
+            Ok::<_, Failure>(target.part(copy))
+        });
         let parts: Box<VecDeque<_>> = Box::new(parts.collect::<Result<_, _>>()?);
         let (id, continues, sequential) = (self.id.clone(), self.continues, self.sequential);
         Ok(Next::Fork(Fork { parts, id, continues, sequential }))

@@ -2,20 +2,20 @@
 //! Synapse always had it, one item after the other, which share their properties; with `collection` as Micro Integrator
 //! 4.4 has it.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use expression::{BodyUse, Expression, json, markup};
 
-use super::iterate::Pieces;
+use super::iterate::{Pieces, Split};
 use super::scatter_gather::Results;
-use super::split::{Items, Place, body_json, fail, sequence, spliced};
+use super::split::{Items, Place, Target, body_json, fail, sequence, spliced};
 use crate::compile::{Compiler, Element, serialise};
 use crate::message::{Format, soap};
 use crate::program::SequenceId;
 use crate::run::Scene;
 use crate::{
-    Failure, Fork, Mediator, Message, Next, Part, PropertyScope, PropertyValue, Scatter, limits,
+    Failure, Fork, Mediator, Message, Next, Parts as _, PropertyScope, PropertyValue, Scatter,
+    limits,
 };
 
 /// The property with the envelope as it was, behind the `id` of the mediator.
@@ -24,7 +24,8 @@ pub(crate) const ORIGINAL: &str = "FOREACH_ORIGINAL_MESSAGE";
 #[derive(Debug)]
 struct ForEach {
     items: Expression,
-    sequence: SequenceId,
+    /// A sequence.
+    target: Arc<Target>,
     kind: Kind,
     output: Output,
 }
@@ -54,7 +55,7 @@ impl Mediator for ForEach {
     }
 
     fn enters(&self) -> Vec<SequenceId> {
-        vec![self.sequence]
+        self.target.sequence().into_iter().collect()
     }
 
     fn ns_per_byte(&self) -> u64 {
@@ -74,27 +75,21 @@ impl Mediator for ForEach {
             }
         }
         let items = Items::select(&self.items, scene, message)?;
-        let mut pieces = Pieces::new(items, scene, message)?;
-        let mut parts = Vec::with_capacity(pieces.left());
-        while let Some(mut item) = pieces.next(scene.budget)? {
-            if let Kind::Collection { counter: Some(name), .. } = &self.kind {
-                item.set(
-                    PropertyScope::Variable,
-                    name,
-                    PropertyValue::count(parts.len()),
-                    scene.budget,
-                )?;
-            }
-            parts.push(Part { message: item, sequence: Some(self.sequence), to: None });
-        }
-        if matches!(self.output, Output::None) {
-            let parts = Box::new(VecDeque::from(parts));
-            return Ok(Next::Fork(Fork { parts, id: None, continues: true, sequential: false }));
-        }
-        let (parallel, counter) = match &self.kind {
-            Kind::Expression { counter, .. } => (false, Some(counter.clone())),
-            Kind::Collection { parallel, .. } => (*parallel, None),
+        let pieces = Pieces::new(items, scene, message)?;
+        let (parallel, variable, counter) = match &self.kind {
+            Kind::Expression { counter, .. } => (false, None, Some(counter.clone())),
+            Kind::Collection { parallel, counter } => (*parallel, counter.clone(), None),
         };
+        let target = Arc::clone(&self.target);
+        let mut split = Box::new(Split { pieces, target, counter: variable });
+        if matches!(self.output, Output::None) {
+            let (id, continues, sequential) = (None, true, false);
+            return Ok(Next::Fork(Fork { parts: split, id, continues, sequential }));
+        }
+        let mut parts = Vec::with_capacity(split.left());
+        while let Some(part) = split.next(scene.budget)? {
+            parts.push(part);
+        }
         let (enough, timeout_ms) = (None, None);
         Ok(Next::Scatter(Scatter { parts, parallel, enough, timeout_ms, counter }))
     }
@@ -228,6 +223,7 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
             return None;
         }
     };
+    let target = Arc::new(Target::of_sequence(inline));
     let Some(collection) = collection else {
         let id = element.optional("id");
         let named = |name: &str| id.map_or(name.into(), |id| format!("{id}_{name}").into());
@@ -236,14 +232,14 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
         let source = element.required(compiler, "expression")?;
         let items = element.compiled(compiler, source)?;
         let output = Output::Original { variable: None };
-        return Some(Box::new(ForEach { items, sequence: inline, kind, output }));
+        return Some(Box::new(ForEach { items, target, kind, output }));
     };
     let items = element.compiled(compiler, collection)?;
     let parallel = element.flag(compiler, "parallel-execution", true)?;
     let counter = element.optional("counter-variable").map(Into::into);
     let output = output(compiler, element, collection)?;
     let kind = Kind::Collection { parallel, counter };
-    Some(Box::new(ForEach { items, sequence: inline, kind, output }))
+    Some(Box::new(ForEach { items, target, kind, output }))
 }
 
 fn output(compiler: &mut Compiler, element: &Element<'_>, collection: &str) -> Option<Output> {

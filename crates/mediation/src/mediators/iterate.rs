@@ -11,7 +11,9 @@ use crate::compile::{Compiler, Element};
 use crate::message::{CONTENT_TYPE, Format, soap};
 use crate::program::SequenceId;
 use crate::run::Scene;
-use crate::{Failure, Fork, Mediator, Message, Next, Part, Parts, limits};
+use crate::{
+    Failure, Fork, Mediator, Message, Next, Part, Parts, PropertyScope, PropertyValue, limits,
+};
 
 #[derive(Debug)]
 struct Iterate {
@@ -45,7 +47,7 @@ impl Mediator for Iterate {
             None => Pieces::new(items, scene, message)?,
             Some(attach) => Pieces::attached(items, (attach, self.is_same), scene, message)?,
         };
-        let parts = Box::new(Split { pieces, target: Arc::clone(&self.target) });
+        let parts = Box::new(Split { pieces, target: Arc::clone(&self.target), counter: None });
         let (id, continues, sequential) = (self.id.clone(), self.continues, self.sequential);
         Ok(Next::Fork(Fork { parts, id, continues, sequential }))
     }
@@ -53,9 +55,11 @@ impl Mediator for Iterate {
 
 /// Pieces for the target.
 #[derive(Debug)]
-struct Split {
-    pieces: Pieces,
-    target: Arc<Target>,
+pub(super) struct Split {
+    pub(super) pieces: Pieces,
+    pub(super) target: Arc<Target>,
+    /// The variable that counts them, from 0.
+    pub(super) counter: Option<Box<str>>,
 }
 
 impl Parts for Split {
@@ -64,8 +68,14 @@ impl Parts for Split {
     }
 
     fn next(&mut self, budget: &Budget) -> Result<Option<Part>, Failure> {
-        let piece = self.pieces.next(budget)?;
-        piece.map(|message| self.target.part(message, budget)).transpose()
+        let count = PropertyValue::count(self.pieces.made);
+        let piece = self.pieces.next(budget, |piece| {
+            if let Some(name) = &self.counter {
+                piece.set(PropertyScope::Variable, name, count, budget)?;
+            }
+            self.target.address(piece, budget)
+        })?;
+        Ok(piece.map(|message| self.target.part(message)))
     }
 
     fn rest(self: Box<Self>) -> Option<Message> {
@@ -117,7 +127,8 @@ impl Pieces {
             Way::Between(Box::default(), Box::default())
         } else if let Some((before, after)) = message.body.around_payload(scene.budget)? {
             scene.budget.charge_memory(before.len().saturating_add(after.len()))?;
-            shell.body.replace(format, [before, &after].concat(), scene.budget)?;
+            let around = [before.as_bytes(), after.as_bytes()];
+            shell.body.replace_by(format, &around, scene.budget)?;
             Way::Between(before.into(), after.into())
         } else {
             // The header of the envelope is left.
@@ -150,14 +161,20 @@ impl Pieces {
         Ok(Self { shell, items, made: 0, way })
     }
 
-    pub(super) fn left(&self) -> usize {
+    fn left(&self) -> usize {
         self.items.len().saturating_sub(self.made)
     }
 
-    /// The next one. It is charged steps for what it keeps, since that is released when it was sent.
-    pub(super) fn next(&mut self, budget: &Budget) -> Result<Option<Message>, Failure> {
+    /// The next one, with what `set` sets on it. It is charged steps for what it keeps, since that is released when it was
+    /// sent.
+    fn next(
+        &mut self,
+        budget: &Budget,
+        set: impl FnOnce(&mut Message) -> Result<(), Failure>,
+    ) -> Result<Option<Message>, Failure> {
         let (used, before) = (budget.bytes_used(), self.shell.kept());
-        let Some(piece) = self.make(budget)? else { return Ok(None) };
+        let Some(mut piece) = self.make(budget)? else { return Ok(None) };
+        set(&mut piece)?;
         let kept = piece.kept().bytes as u64;
         self.shell.release_since((used.saturating_add(kept), before), budget);
         budget.charge_steps(kept / limits::RELEASED_BYTES_PER_STEP)?;
@@ -170,8 +187,8 @@ impl Pieces {
         let mut piece = self.shell.copy(budget)?;
         match &self.way {
             Way::Between(before, after) if !is_whole(item, format) => {
-                let body = [before.as_bytes(), item, after.as_bytes()].concat();
-                piece.body.replace(format, body, budget)?;
+                let body = [before.as_bytes(), item, after.as_bytes()];
+                piece.body.replace_by(format, &body, budget)?;
             }
             Way::Payload | Way::Between(..) => {
                 budget.charge_memory(item.len())?;

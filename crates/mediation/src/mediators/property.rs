@@ -265,17 +265,6 @@ fn convert(
     })
 }
 
-/// Sets the charset in which a body is written. `None`: it is not known.
-pub(crate) fn charset(name: &str) -> Option<Box<dyn Mediator>> {
-    if matches!(Charset::named(name), Charset::Unknown(_)) {
-        return None;
-    }
-    let value = Source::Expression(Expression::literal(name));
-    let action = Action::Set { value, of: Type::Text, groups: None };
-    let name = Name::Fixed(CHARACTER_SET.into());
-    Some(Box::new(Property { scope: PropertyScope::Axis2, name, action }))
-}
-
 pub(crate) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<Box<dyn Mediator>> {
     if let Some(scope @ ("trace" | "analytics")) = element.attribute("scope") {
         element.ignore(&["name", "value", "expression", "scope", "type", "action"]);
@@ -342,7 +331,7 @@ fn read(
     if let (Some(charset), Name::Fixed(name)) = (literal, &name)
         && of_transport(scope) == PropertyScope::Axis2
         && **name == *CHARACTER_SET
-        && let Charset::Unknown(_) = Charset::named(charset)
+        && !Charset::is_known(charset)
     {
         let help = "write the name of a charset, such as `UTF-8` or `windows-1252`".to_owned();
         compiler.error(element, format!("the charset `{charset}` is not known"), Some(help));

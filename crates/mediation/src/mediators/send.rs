@@ -192,7 +192,7 @@ impl Source {
         };
         part.body.replace(format, text.into_bytes(), scene.budget)?;
         let content_type = self.content_type.as_deref().unwrap_or(format.content_type());
-        part.set_field("Content-Type", content_type)?;
+        part.declare(content_type)?;
         part.remove(PropertyScope::Axis2, MESSAGE_TYPE);
         part.remove(PropertyScope::Axis2, NO_ENTITY_BODY);
         Ok(())

@@ -193,7 +193,7 @@ pub(super) fn fail(message: impl Into<String>) -> Failure {
 }
 
 /// `target` of `clone`, `iterate` and `conditionalRouter`.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Target {
     sequence: Option<SequenceId>,
     to: Option<To>,
@@ -229,6 +229,10 @@ impl Target {
         Some(Self { sequence, to, address, action })
     }
 
+    pub(super) fn of_sequence(sequence: SequenceId) -> Self {
+        Self { sequence: Some(sequence), ..Self::default() }
+    }
+
     pub(super) fn sequence(&self) -> Option<SequenceId> {
         self.sequence
     }
@@ -251,9 +255,9 @@ impl Target {
         Ok(())
     }
 
-    pub(super) fn part(&self, mut message: Message, budget: &Budget) -> Result<Part, Failure> {
-        self.address(&mut message, budget)?;
-        Ok(Part { message, sequence: self.sequence, to: self.to() })
+    /// A message that has its addresses.
+    pub(super) fn part(&self, message: Message) -> Part {
+        Part { message, sequence: self.sequence, to: self.to() }
     }
 }
 

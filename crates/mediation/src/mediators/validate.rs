@@ -1,10 +1,11 @@
-//! `validate`: checks JSON against a JSON Schema, and runs `on-fail` if it does not conform.
+//! `validate`: checks JSON against JSON Schemas, and runs `on-fail` if it does not conform.
 
+use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use expression::{BodyUse, Budget, Expression, Value};
-use jsonschema::{Draft, PatternOptions, Validator};
+use jsonschema::{Draft, PatternOptions, Retrieve, Uri, Validator};
 
 use super::keyed::Keyed;
 use super::pattern::subject;
@@ -12,11 +13,12 @@ use crate::compile::{Compiler, Element, Entry};
 use crate::limits;
 use crate::program::SequenceId;
 use crate::run::Scene;
-use crate::{Code, Failure, Mediator, Message, Next, PropertyScope, PropertyValue};
+use crate::{Code, Failure, Mediator, Message, Next, PropertyScope, PropertyValue, template};
 
 #[derive(Debug)]
 struct Validate {
-    schema: Keyed<Schema>,
+    /// All have to hold.
+    schemas: Vec<Keyed<Schema>>,
     /// `None`: the body.
     source: Option<Expression>,
     on_fail: SequenceId,
@@ -26,7 +28,7 @@ struct Validate {
 pub(crate) struct Schema {
     validator: Validator,
     value: serde_json::Value,
-    /// Its bytes: see [`charge`].
+    /// Its bytes, and those of what it refers to: see [`charge`].
     size: usize,
     /// Whether a search for the first violation takes no longer than the check.
     is_flat: bool,
@@ -45,11 +47,11 @@ impl fmt::Debug for Schema {
 impl Mediator for Validate {
     fn body_use(&self) -> BodyUse {
         let source = self.source.as_ref().map_or(BodyUse::Read, Expression::body_use);
-        source.max(self.schema.body_use())
+        self.schemas.iter().map(Keyed::body_use).fold(source, Ord::max)
     }
 
     fn ns_per_byte(&self) -> u64 {
-        limits::VALIDATE_NS_PER_BYTE
+        limits::VALIDATE_NS_PER_BYTE.saturating_mul(self.schemas.len() as u64)
     }
 
     fn enters(&self) -> Vec<SequenceId> {
@@ -81,9 +83,65 @@ impl Validate {
             }
         };
         // Nothing is an empty object, as in Synapse.
-        let schema = self.schema.get(scene, message)?;
-        schema.error(if text.trim().is_empty() { "{}" } else { &text }, scene.budget)
+        let text = if text.trim().is_empty() { "{}" } else { &text };
+        for schema in &self.schemas {
+            let error = schema.get(scene, message)?.error(text, scene.budget)?;
+            if error.is_some() {
+                return Ok(error);
+            }
+        }
+        Ok(None)
     }
+}
+
+/// The schemas that one refers to, by their URIs.
+#[derive(Clone, Default)]
+struct Others(Arc<Mutex<Found>>);
+
+#[derive(Default)]
+struct Found {
+    known: HashMap<String, serde_json::Value>,
+    /// The first that was not known.
+    missing: Option<String>,
+    /// Of the known ones.
+    bytes: usize,
+}
+
+impl Others {
+    fn found<T>(&self, of: impl FnOnce(&mut Found) -> T) -> T {
+        of(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Retrieve for Others {
+    fn retrieve(
+        &self,
+        uri: &Uri<String>,
+    ) -> Result<serde_json::Value, Box<dyn std::error::Error + Send + Sync>> {
+        self.found(|found| match found.known.get(uri.as_str()) {
+            Some(known) => Ok(known.clone()),
+            None => {
+                found.missing.get_or_insert_with(|| uri.to_string());
+                Err("it is neither a local entry nor a registry resource with a JSON Schema".into())
+            }
+        })
+    }
+}
+
+/// The scheme of the URIs of local entries.
+const LOCAL: &str = "entry:/";
+
+/// The URI of the schema that a key names, for what it refers to.
+fn uri_of(key: &str) -> String {
+    let path = model::resource_path(key);
+    let mut uri = if path.is_some() { String::new() } else { LOCAL.to_owned() };
+    template::encode(&mut uri, path.as_deref().unwrap_or(key), path.is_some());
+    uri
+}
+
+/// The key of the schema of this URI.
+fn key_of(uri: &str) -> String {
+    template::decode(uri.strip_prefix(LOCAL).unwrap_or(uri))
 }
 
 impl Schema {
@@ -126,14 +184,14 @@ impl Schema {
         text.get(..end).map(str::to_owned)
     }
 
-    /// The schema that a key names. Nothing outside of it is read.
+    /// The schema that a key names. Those that it refers to are local entries or registry resources, if its key is fixed.
     pub(super) fn compile(
         compiler: &mut Compiler,
         element: &Element<'_>,
         key: &str,
     ) -> Option<Keyed<Self>> {
         let computed = Keyed::computed(compiler, element, key, |entry| match entry {
-            Entry::Text(text) => Self::of(text),
+            Entry::Text(text) => Self::of(text, (LOCAL, &Others::default())),
             Entry::Xml(_) => Err("an XML Schema, which is not served".to_owned()),
         });
         if let Some(computed) = computed? {
@@ -148,7 +206,7 @@ impl Schema {
                 return None;
             }
         };
-        match Self::of(&text) {
+        match Self::with_others(compiler, &text, key) {
             Ok(schema) => Some(Keyed::Fixed(Arc::new(schema))),
             Err(error) => {
                 compiler.error(element, format!("the schema `{key}`: {error}"), None);
@@ -157,20 +215,48 @@ impl Schema {
         }
     }
 
-    /// As in Synapse, one that names no draft is of draft 4.
-    fn of(text: &str) -> Result<Self, String> {
+    /// With the schemas that it refers to, which are found one after the other.
+    fn with_others(compiler: &mut Compiler, text: &str, key: &str) -> Result<Self, String> {
+        let (base, others) = (uri_of(key), Others::default());
+        for _ in 0..=limits::SCHEMA_REFERENCES_MAX {
+            let made = Self::of(text, (&base, &others));
+            let Some(uri) = others.found(|found| found.missing.take()) else { return made };
+            let key = key_of(&uri);
+            let Some(Entry::Text(text)) = compiler.entry_or_none(&key) else { return made };
+            let value = serde_json::from_str(&text).map_err(|error| format!("`{key}`: {error}"))?;
+            others.found(|found| {
+                found.bytes = found.bytes.saturating_add(text.len());
+                found.known.insert(uri, value)
+            });
+        }
+        Err(format!("refers to more than {} others", limits::SCHEMA_REFERENCES_MAX))
+    }
+
+    /// As in Synapse, one that names no draft is of draft 4. `base`: its URI.
+    fn of(text: &str, (base, others): (&str, &Others)) -> Result<Self, String> {
         let value: serde_json::Value =
             serde_json::from_str(text).map_err(|error| error.to_string())?;
         let draft = value.get("$schema").is_none().then_some(Draft::Draft4);
-        Self::of_value(value, draft)
+        let schema = Self::made(value, draft, (base, others.clone()))?;
+        let size = schema.size.saturating_add(others.found(|found| found.bytes));
+        Ok(Self { size, ..schema })
     }
 
-    /// `draft`: instead of the one that the schema names.
+    /// `draft`: instead of the one that the schema names. It may not refer to others.
     pub(crate) fn of_value(value: serde_json::Value, draft: Option<Draft>) -> Result<Self, String> {
+        Self::made(value, draft, (LOCAL, Others::default()))
+    }
+
+    fn made(
+        value: serde_json::Value,
+        draft: Option<Draft>,
+        (base, others): (&str, Others),
+    ) -> Result<Self, String> {
         let patterns = PatternOptions::regex()
             .size_limit(limits::PATTERN_BYTES_MAX)
             .dfa_size_limit(limits::PATTERN_BYTES_MAX);
-        let mut options = jsonschema::options().with_pattern_options(patterns);
+        let options = jsonschema::options().with_pattern_options(patterns);
+        let mut options = options.with_base_uri(base).with_retriever(others);
         if let Some(draft) = draft {
             options = options.with_draft(draft);
         }
@@ -220,16 +306,12 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
     };
     // Compiled schemas are always kept.
     element.flag(compiler, "cache-schema", true)?;
-    let (mut schema, mut on_fail) = (None, None);
+    let (mut schemas, mut on_fail) = (Vec::new(), None);
     for child in element.children() {
         match child.name() {
-            "schema" if schema.is_none() => {
-                let key = child.required(compiler, "key")?;
-                schema = Some(Schema::compile(compiler, &child, key)?);
-            }
             "schema" => {
-                compiler.error(&child, "one `schema` is served".to_owned(), None);
-                return None;
+                let key = child.required(compiler, "key")?;
+                schemas.push(Schema::compile(compiler, &child, key)?);
             }
             "on-fail" => on_fail = Some(compiler.nested(&child)),
             "feature" => {
@@ -243,10 +325,10 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
         }
         child.finish(compiler);
     }
-    let (Some(schema), Some(on_fail)) = (schema, on_fail) else {
+    let Some(on_fail) = on_fail.filter(|_| !schemas.is_empty()) else {
         let message = "`validate` needs a `schema` and an `on-fail`".to_owned();
         compiler.error(element, message, None);
         return None;
     };
-    Some(Box::new(Validate { schema, source, on_fail }))
+    Some(Box::new(Validate { schemas, source, on_fail }))
 }

@@ -13,6 +13,7 @@ use expression::{BodyUse, Budget, json};
 
 use super::charset::Charset;
 use super::coding::Coding;
+use super::package::Package;
 use super::{Format, multipart};
 use crate::limits::DECODED_BYTES_MAX;
 use crate::{Code, Failure};
@@ -30,6 +31,8 @@ pub struct Body {
     /// What its head says of it is known: coding, boundary, charset.
     is_noted: bool,
     source: Source,
+    /// That it is the root part of; boxed, since it is rare.
+    package: Option<Box<Package>>,
     /// Boxed, since messages are moved often, and most are not read.
     json: OnceCell<Box<json::Document<'static>>>,
     xml: OnceCell<Box<xml::Document>>,
@@ -148,6 +151,21 @@ impl Body {
         written.or(self.boundary.as_ref()).map(|boundary| &**boundary)
     }
 
+    /// It is the root part of a package, which its content type says.
+    pub(super) fn set_package(&mut self, content_type: &str) {
+        self.package = Some(Box::new(Package::of(content_type)));
+    }
+
+    pub(super) fn is_in_package(&self) -> bool {
+        self.package.is_some()
+    }
+
+    /// Whether it is in the package that a content type describes.
+    pub(super) fn is_in_package_of(&self, content_type: &str) -> bool {
+        self.package.as_ref().is_some_and(|package| package.is_of(content_type))
+            && Format::of(content_type) == self.format
+    }
+
     /// The coding that its head says; new bytes have none.
     pub(super) fn set_coding(&mut self, coding: Coding) {
         self.coding = coding;
@@ -197,7 +215,7 @@ impl Body {
     pub(super) fn adopt(&mut self) {
         if let Source::Written(bytes) = &mut self.source {
             (self.source, self.is_adopted) = (Source::Bytes(std::mem::take(bytes)), true);
-            self.is_noted = false;
+            (self.package, self.is_noted) = (None, false);
         }
     }
 
@@ -244,7 +262,7 @@ impl Body {
         let source = match &self.source {
             Source::Bytes(bytes) => Source::Bytes(bytes.clone()),
             Source::Written(_) | Source::Json | Source::Xml => {
-                Source::Written(self.bytes(budget)?.unwrap_or_default())
+                Source::Written(self.own_bytes(budget)?.unwrap_or_default())
             }
             Source::Streaming => return Err(not_held()),
         };
@@ -253,11 +271,11 @@ impl Body {
         let (format, decoded_max) = (self.format, self.decoded_max);
         let (is_adopted, is_lost) = (self.is_adopted, self.is_lost);
         let copy = Self { format, boundary, charset, coding, is_noted, is_lost, ..Self::default() };
-        let header = self.header.clone();
-        Ok(Self { decoded_max, is_adopted, source, header, ..copy.mapped_as(self) })
+        let (header, package) = (self.header.clone(), self.package.clone());
+        Ok(Self { decoded_max, is_adopted, source, header, package, ..copy.mapped_as(self) })
     }
 
-    /// Replaces it by `bytes` in `format`, which are checked when somebody reads them.
+    /// Replaces it by `bytes` in `format`, which are checked when somebody reads them. Attachments are dropped.
     ///
     /// # Errors
     /// They do not fit what is left of the budget.
@@ -268,6 +286,57 @@ impl Body {
         budget: &Budget,
     ) -> Result<(), Failure> {
         self.replace_shared(format, exact(bytes), budget)
+    }
+
+    /// The same by these one after the other.
+    ///
+    /// # Errors
+    /// They do not fit what is left of the budget.
+    pub(crate) fn replace_by(
+        &mut self,
+        format: Format,
+        parts: &[&[u8]],
+        budget: &Budget,
+    ) -> Result<(), Failure> {
+        let bytes = parts.iter().fold(0_usize, |sum, part| sum.saturating_add(part.len()));
+        self.become_new(format, Source::Written(Bytes::new()), budget);
+        self.charge(budget, || Ok(budget.charge_memory(bytes)?))?;
+        self.source = Source::Written(parts.concat().into());
+        Ok(())
+    }
+
+    /// The same for an envelope: its attachments are kept if it is of the same version.
+    ///
+    /// # Errors
+    /// They do not fit what is left of the budget.
+    pub(crate) fn replace_root(
+        &mut self,
+        format: Format,
+        bytes: impl Into<Vec<u8>>,
+        budget: &Budget,
+    ) -> Result<(), Failure> {
+        let Some(mut package) = self.package.take().filter(|_| format == self.format) else {
+            return self.replace(format, bytes, budget);
+        };
+        let is_readable = match &self.source {
+            // A malformed one is replaced with its attachments.
+            Source::Bytes(bytes) => match self.plain(bytes, budget) {
+                Ok(whole) => {
+                    package.keep(whole.clone());
+                    package.root(whole, budget).is_ok()
+                }
+                Err(_) => false,
+            },
+            Source::Streaming => false,
+            Source::Written(_) | Source::Json | Source::Xml => true,
+        };
+        self.replace(format, bytes, budget)?;
+        if is_readable {
+            package.forget();
+            self.charge(budget, || Ok(budget.charge_memory(package.kept())?))?;
+            self.package = Some(package);
+        }
+        Ok(())
     }
 
     /// The same by bytes that another body may have, too.
@@ -297,6 +366,10 @@ impl Body {
         if let Some(bytes) = self.written.take() {
             self.source = Source::Written(bytes);
         }
+        if let Some(whole) = self.package.as_mut().and_then(|package| package.settle()) {
+            (self.source, self.coding) = (Source::Bytes(whole), Coding::Identity);
+            (self.is_adopted, self.is_noted) = (true, true);
+        }
         if matches!(self.source, Source::Bytes(_) | Source::Written(_)) {
             (self.json, self.xml, self.xml_header) = Default::default();
             (self.plain, self.decoded) = Default::default();
@@ -309,7 +382,8 @@ impl Body {
         let charged = self.charged();
         self.settle(budget);
         if let Source::Written(bytes) = &self.source {
-            let kept = bytes.len().min(charged);
+            let package = self.package.as_ref().map_or(0, |package| package.kept());
+            let kept = bytes.len().saturating_add(package).min(charged);
             // That much was just released.
             let _ = self.charge(budget, || Ok(budget.charge_memory(kept)?));
         }

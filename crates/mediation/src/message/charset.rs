@@ -41,6 +41,10 @@ impl Charset {
         }
     }
 
+    pub(crate) fn is_known(name: &str) -> bool {
+        !matches!(Self::named(name), Self::Unknown(_))
+    }
+
     /// Whether these bytes are the same in UTF-8.
     pub(crate) fn is_utf8_in(&self, bytes: &[u8]) -> bool {
         match self {

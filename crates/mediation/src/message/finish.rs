@@ -63,9 +63,12 @@ impl Message {
             return Ok(None);
         }
         let declared = self.message_type();
-        let format = declared.as_deref().map_or(self.body.format(), Format::of);
+        let (own, is_kept) = (self.body.format(), self.keeps_package(declared.as_deref()));
+        let format = declared.as_deref().filter(|_| !is_kept).map_or(own, Format::of);
         let before = self.body.state();
-        self.body.convert(format, budget)?;
+        if !is_kept {
+            self.body.convert(format, budget)?;
+        }
         self.rewritten_since(before);
         let bytes = self.body.bytes(budget)?;
         self.set_content_type(declared.as_deref())?;
@@ -79,9 +82,16 @@ impl Message {
         }
     }
 
+    /// Whether the body stays in its package: its content type is still there, and nothing says another one.
+    fn keeps_package(&self, declared: Option<&str>) -> bool {
+        declared.is_some_and(format::is_related)
+            && self.head.field(CONTENT_TYPE).is_some_and(|field| self.body.is_in_package_of(&field))
+    }
+
     /// The charset that a body of `format` is to be written in, if it is in another.
     fn other_charset(&self, format: Format) -> Option<String> {
         let is_text = format == Format::Json || format == Format::Text || format.is_xml();
+        let is_text = is_text && !self.body.is_in_package();
         let name = self.properties.get(PropertyScope::Axis2, CHARACTER_SET).filter(|_| is_text)?;
         let name = name.text();
         let is_other = !name.is_empty() && Charset::named(&name) != *self.body.charset();
@@ -95,10 +105,7 @@ impl Message {
         self.body.encode(charset, budget)?;
         self.forget_bytes();
         let field = self.head.field(CONTENT_TYPE).unwrap_or_default();
-        let is_charset = |part: &&str| format::parameter(&format!(";{part}"), "charset").is_some();
-        let mut parts: Vec<_> = format::parts(&field).map(str::trim).collect();
-        parts.retain(|part| !is_charset(part));
-        let content_type = format!("{}; charset={charset}", parts.join("; "));
+        let content_type = format::with_charset(&field, charset);
         drop(field);
         self.set_field(CONTENT_TYPE, &content_type)?;
         self.body.bytes(budget)
@@ -107,14 +114,23 @@ impl Message {
     /// Whether the body is as it arrived, and its head and its properties say nothing else.
     fn is_as_declared(&self) -> bool {
         let (axis2, format) = (PropertyScope::Axis2, self.body.format());
-        let is_of =
-            |field: Cow<'_, str>| *field == *format.content_type() || Format::of(&field) == format;
+        let is_of = |field: Cow<'_, str>| {
+            *field == *format.content_type() && !self.body.is_in_package() || self.fits(&field)
+        };
         self.body.state() == BodyUse::Read
             && format != Format::Multipart
             && self.properties.get(axis2, MESSAGE_TYPE).is_none()
             && self.properties.get(axis2, SENT_CONTENT_TYPE).is_none()
             && self.other_charset(format).is_none()
-            && self.head.field(CONTENT_TYPE).is_none_or(is_of)
+            && self.head.field(CONTENT_TYPE).map_or(!self.body.is_in_package(), is_of)
+    }
+
+    /// Whether a content type says what the body is.
+    fn fits(&self, content_type: &str) -> bool {
+        if self.body.is_in_package() {
+            return self.body.is_in_package_of(content_type);
+        }
+        Format::of(content_type) == self.body.format() && !format::is_package(content_type)
     }
 
     /// Agrees with the format of the body, and with the boundary of a new multipart body.
@@ -127,10 +143,11 @@ impl Message {
         let is_utf8 = |field: &str| {
             let charset = format::parameter(field, "charset");
             format == Format::Binary
+                || self.body.is_in_package()
                 || charset.is_none_or(|name| name.eq_ignore_ascii_case("utf-8"))
         };
         let fits = |field: &str| {
-            Format::of(field) == format
+            self.fits(field)
                 && (!is_new || is_utf8(field))
                 && (format != Format::Multipart || format::parameter(field, "boundary") == boundary)
         };

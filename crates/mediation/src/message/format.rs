@@ -25,9 +25,7 @@ impl Format {
     /// By a `Content-Type`. Source: the message builders of Micro Integrator's `deployment.toml`.
     #[must_use]
     pub fn of(content_type: &str) -> Self {
-        let end = content_type.bytes().position(|byte| byte == b';');
-        let media = content_type.get(..end.unwrap_or(content_type.len())).unwrap_or_default();
-        let media = media.trim_ascii();
+        let media = media_type(content_type);
         let is = |name: &str| is_name(media, name);
         if is("application/json") || ends_with(media, "+json") {
             Self::Json
@@ -41,8 +39,26 @@ impl Format {
             Self::Form
         } else if is("multipart/form-data") {
             Self::Multipart
+        } else if is(RELATED) {
+            Self::of_root(content_type)
         } else if starts_with(media, "text/") {
             Self::Text
+        } else {
+            Self::Binary
+        }
+    }
+
+    /// The format of the root part of a package; of other parts that belong together, bytes. Source: RFC 2387, section 3.1;
+    /// XOP 1.0, section 4.1.
+    fn of_root(content_type: &str) -> Self {
+        let media = |name| Some(media_type(parameter(content_type, name)?));
+        let root = media("type").unwrap_or_default();
+        let is_optimised = is_name(root, "application/xop+xml");
+        let envelope = if is_optimised { media("start-info").unwrap_or("text/xml") } else { root };
+        if is_name(envelope, "text/xml") {
+            Self::Soap11
+        } else if is_name(envelope, "application/soap+xml") {
+            Self::Soap12
         } else {
             Self::Binary
         }
@@ -54,7 +70,7 @@ impl Format {
     pub fn guess(bytes: &[u8]) -> Self {
         match bytes.trim_ascii_start().first() {
             Some(b'{' | b'[') => Self::Json,
-            Some(b'<') => Self::of_root(bytes).unwrap_or(Self::Xml),
+            Some(b'<') => Self::of_document(bytes).unwrap_or(Self::Xml),
             Some(_) | None => Self::Text,
         }
     }
@@ -73,7 +89,7 @@ impl Format {
     }
 
     /// That of the document `bytes`, of which nothing is read after the first start tag.
-    fn of_root(bytes: &[u8]) -> Option<Self> {
+    fn of_document(bytes: &[u8]) -> Option<Self> {
         let input = xml::Input::new(bytes, &xml::Options::default()).ok()?;
         let mut reader = Reader::new(&input);
         loop {
@@ -112,6 +128,32 @@ impl Format {
             Self::Text | Self::Binary => "text",
         }
     }
+}
+
+/// Parts that belong together.
+const RELATED: &str = "multipart/related";
+
+pub(super) fn is_related(content_type: &str) -> bool {
+    is_name(media_type(content_type), RELATED)
+}
+
+/// Whether a content type is that of an envelope with attachments.
+pub(crate) fn is_package(content_type: &str) -> bool {
+    is_related(content_type) && Format::of_root(content_type) != Format::Binary
+}
+
+/// A content type without its parameters.
+fn media_type(content_type: &str) -> &str {
+    let end = content_type.bytes().position(|byte| byte == b';');
+    content_type.get(..end.unwrap_or(content_type.len())).unwrap_or_default().trim_ascii()
+}
+
+/// A content type that names this charset instead of its own.
+pub(super) fn with_charset(content_type: &str, charset: &str) -> String {
+    let is_charset = |part: &&str| parameter(&format!(";{part}"), "charset").is_some();
+    let mut parts: Vec<_> = parts(content_type).map(str::trim).collect();
+    parts.retain(|part| !is_charset(part));
+    format!("{}; charset={charset}", parts.join("; "))
 }
 
 /// A parameter of a content type, such as `boundary`, without quotes.

@@ -12,6 +12,7 @@ mod format;
 pub(crate) mod formatter;
 mod head;
 mod multipart;
+mod package;
 mod properties;
 pub(crate) mod soap;
 mod view;
@@ -156,6 +157,9 @@ impl Message {
             Format::Multipart => {
                 self.body.set_boundary(format::parameter(&content_type, "boundary"));
             }
+            Format::Soap11 | Format::Soap12 if format::is_package(&content_type) => {
+                self.body.set_package(&content_type);
+            }
             Format::Json
             | Format::Form
             | Format::Text
@@ -250,6 +254,18 @@ impl Message {
         let value = field_value(name, value)?;
         self.note_field(name, value);
         self.head.set_field(name, value);
+        Ok(())
+    }
+
+    /// Says what a new body is. One that is said to be a package is that already, with its attachments.
+    ///
+    /// # Errors
+    /// As [`Message::set_field`].
+    pub(crate) fn declare(&mut self, content_type: &str) -> Result<(), Failure> {
+        self.set_field(CONTENT_TYPE, content_type)?;
+        if format::is_package(content_type) {
+            self.adopt_body();
+        }
         Ok(())
     }
 

@@ -1,5 +1,5 @@
-//! `multipart/form-data`. Source: RFC 7578 and RFC 2046 section 5.1; Axis2's builder, whose element is `mediate`, with a
-//! child for each part. A file's content is base64, beside its name and type in attributes.
+//! Multipart bodies, and `multipart/form-data`. Source: RFC 7578 and RFC 2046 section 5.1; Axis2's builder, whose element
+//! is `mediate`, with a child for each part. A file's content is base64, beside its name and type in attributes.
 
 use std::borrow::Cow;
 
@@ -81,49 +81,101 @@ pub(crate) fn to_xml(
 }
 
 fn parts<'b>(bytes: &'b [u8], boundary: &str) -> Result<Vec<Part<'b>>, Failure> {
-    let delimiter = format!("\r\n--{boundary}");
-    let opening = bytes.strip_prefix(delimiter.as_bytes().get(2..).unwrap_or_default());
-    let after_preamble = || {
-        let at = memmem::find(bytes, delimiter.as_bytes())?;
-        bytes.get(at + delimiter.len()..)
-    };
-    let mut rest =
-        opening.or_else(after_preamble).ok_or_else(|| malformed("its boundary does not occur"))?;
-    let mut parts = Vec::new();
-    // Up to the closing delimiter, which ends in two hyphens.
-    while !rest.starts_with(b"--") {
-        let padded = rest.iter().take_while(|byte| b" \t".contains(byte)).count();
-        let part = rest.get(padded..).and_then(|line| line.strip_prefix(b"\r\n"));
-        let part = part.ok_or_else(|| malformed("a delimiter without a line end"))?;
-        let end = memmem::find(part, delimiter.as_bytes());
-        let end = end.ok_or_else(|| malformed("a part without an end"))?;
-        if parts.len() >= limits::MULTIPART_PARTS_MAX {
-            return Err(malformed(&format!("more than {} parts", limits::MULTIPART_PARTS_MAX)));
-        }
-        parts.push(read_part(part.get(..end).unwrap_or_default())?);
-        rest = part.get(end + delimiter.len()..).unwrap_or_default();
-    }
-    Ok(parts)
+    sections(bytes, boundary)?.into_iter().map(read_part).collect()
 }
 
-fn read_part(part: &[u8]) -> Result<Part<'_>, Failure> {
-    let end = memmem::find(part, b"\r\n\r\n").ok_or_else(|| malformed("a part without a head"))?;
-    if end > limits::MULTIPART_HEAD_BYTES_MAX {
-        let most = limits::MULTIPART_HEAD_BYTES_MAX;
-        return Err(malformed(&format!("the head of a part is longer than {most} bytes")));
-    }
-    let head = std::str::from_utf8(part.get(..end).unwrap_or_default());
-    let head = head.map_err(|error| malformed(&error.to_string()))?;
-    let field = |name: &str| {
-        let mut fields = head.split("\r\n").filter_map(|line| line.split_once(':'));
+/// A part as it is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Section<'b> {
+    pub(super) head: &'b str,
+    pub(super) content: &'b [u8],
+    /// Where its head begins.
+    pub(super) at: usize,
+}
+
+impl<'b> Section<'b> {
+    /// The value of a field of its head, with its line ends if it is folded.
+    pub(super) fn field(&self, name: &str) -> Option<&'b str> {
+        let mut fields = fields(self.head).filter_map(|line| line.split_once(':'));
         let found = fields.find(|(known, _)| known.trim().eq_ignore_ascii_case(name));
         found.map(|(_, value)| value.trim())
+    }
+
+    /// Where its content begins.
+    pub(super) fn content_at(&self) -> usize {
+        let blank = if self.head.is_empty() { 2 } else { 4 };
+        self.at.saturating_add(self.head.len()).saturating_add(blank)
+    }
+}
+
+/// The fields of the head of a part. A line that begins with white space continues the one before. Source: RFC 5322,
+/// 2.2.3.
+pub(super) fn fields(head: &str) -> impl Iterator<Item = &str> {
+    let mut rest = Some(head).filter(|head| !head.is_empty());
+    std::iter::from_fn(move || {
+        let text = rest?;
+        let is_last = |at: &usize| !text.get(at + 2..).unwrap_or_default().starts_with([' ', '\t']);
+        let end = memmem::find_iter(text.as_bytes(), "\r\n").find(is_last);
+        rest = end.and_then(|end| text.get(end + 2..));
+        text.get(..end.unwrap_or(text.len()))
+    })
+}
+
+/// The parts of a multipart body.
+///
+/// # Errors
+/// The boundary does not occur, a part has no end or no head, or there are too many; with the place in the body.
+pub(super) fn sections<'b>(bytes: &'b [u8], boundary: &str) -> Result<Vec<Section<'b>>, Failure> {
+    let delimiter = format!("\r\n--{boundary}");
+    let opening = delimiter.as_bytes().get(2..).unwrap_or_default();
+    let mut at = if bytes.starts_with(opening) {
+        opening.len()
+    } else {
+        let preamble = memmem::find(bytes, delimiter.as_bytes());
+        preamble.ok_or_else(|| malformed("its boundary does not occur"))? + delimiter.len()
     };
-    let disposition = field("content-disposition").unwrap_or_default();
-    let name = quoted(disposition, "name").ok_or_else(|| malformed("a part without a name"))?;
-    let content = part.get(end + 4..).unwrap_or_default();
-    let media = field("content-type").map(str::to_owned);
-    Ok(Part { name, file: quoted(disposition, FILE_NAME), media, content })
+    let mut sections = Vec::new();
+    // Up to the closing delimiter, which ends in two hyphens.
+    loop {
+        let rest = bytes.get(at..).unwrap_or_default();
+        if rest.starts_with(b"--") {
+            return Ok(sections);
+        }
+        let padded = rest.iter().take_while(|byte| b" \t".contains(byte)).count();
+        // With the line end of its delimiter, which an empty head needs.
+        let line = rest.get(padded..).filter(|line| line.starts_with(b"\r\n"));
+        let line = line.ok_or_else(|| malformed_at("a delimiter without a line end", at))?;
+        at += padded + 2;
+        let end = memmem::find(line.get(2..).unwrap_or_default(), delimiter.as_bytes());
+        let end = end.ok_or_else(|| malformed_at("a part without an end", at))?;
+        if sections.len() >= limits::MULTIPART_PARTS_MAX {
+            return Err(malformed(&format!("more than {} parts", limits::MULTIPART_PARTS_MAX)));
+        }
+        sections.push(section(line.get(..end + 2).unwrap_or_default(), at)?);
+        at += end + delimiter.len();
+    }
+}
+
+/// `part`: behind a line end, which is before `at`.
+fn section(part: &[u8], at: usize) -> Result<Section<'_>, Failure> {
+    let end = memmem::find(part, b"\r\n\r\n");
+    let end = end.ok_or_else(|| malformed_at("a part without a head", at))?;
+    if end > limits::MULTIPART_HEAD_BYTES_MAX + 2 {
+        let most = limits::MULTIPART_HEAD_BYTES_MAX;
+        let error = format!("the head of a part is longer than {most} bytes");
+        return Err(malformed_at(&error, at));
+    }
+    let head = std::str::from_utf8(part.get(2..end).unwrap_or_default());
+    let head = head.map_err(|error| malformed_at(&error.to_string(), at))?;
+    Ok(Section { head, content: part.get(end + 4..).unwrap_or_default(), at })
+}
+
+fn read_part(section: Section<'_>) -> Result<Part<'_>, Failure> {
+    let disposition = section.field("content-disposition").unwrap_or_default();
+    let name = quoted(disposition, "name");
+    let name = name.ok_or_else(|| malformed_at("a part without a name", section.at))?;
+    let media = section.field("content-type").map(|media| media.replace("\r\n", ""));
+    Ok(Part { name, file: quoted(disposition, FILE_NAME), media, content: section.content })
 }
 
 /// A parameter of a disposition. In quotes a backslash keeps the next character; browsers write `%22` for a quote.
@@ -258,8 +310,12 @@ fn head(part: Node<'_>, name: &str, file: Option<&str>, known: Option<&str>) -> 
     head
 }
 
-fn malformed(error: &str) -> Failure {
+pub(super) fn malformed(error: &str) -> Failure {
     Failure::new(Code::MALFORMED_BODY, format!("the body is not multipart: {error}"))
+}
+
+pub(super) fn malformed_at(error: &str, at: usize) -> Failure {
+    malformed(&format!("{error}, at byte {at}"))
 }
 
 #[cfg(test)]

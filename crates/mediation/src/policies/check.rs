@@ -73,6 +73,22 @@ fn content(message: &Message, budget: &Budget) -> Result<Option<bytes::Bytes>, F
     Ok(message.body.bytes(budget)?.filter(|bytes| !bytes.trim_ascii().is_empty()))
 }
 
+/// The same as a parser reads it: of an envelope with attachments, the root part.
+///
+/// # Errors
+/// It has none.
+fn parsed_content(
+    flow: PolicyFlow,
+    message: &Message,
+    budget: &Budget,
+) -> Result<Option<bytes::Bytes>, Failure> {
+    let bytes = message.body.plain_bytes(budget).map_err(|failure| match failure.code {
+        Code::MALFORMED_BODY => refused(flow, failure.message),
+        _ => failure,
+    })?;
+    Ok(bytes.filter(|bytes| !bytes.trim_ascii().is_empty()))
+}
+
 /// The first byte after white space and a byte order mark of UTF-8.
 fn first_byte(bytes: &[u8]) -> Option<u8> {
     let bytes = bytes.trim_ascii_start();
@@ -110,7 +126,7 @@ fn narrow_content(
     message: &Message,
     budget: &Budget,
 ) -> Result<Option<bytes::Bytes>, Failure> {
-    let bytes = content(message, budget)?;
+    let bytes = parsed_content(flow, message, budget)?;
     if bytes.as_deref().is_some_and(is_wide) {
         return Err(refused(flow, "the body is not UTF-8"));
     }

@@ -41,7 +41,7 @@ impl Mediator for Mock {
         begin(scene, message, self.status)?;
         if self.body.is_some() {
             message.body.replace(Format::of(&self.content_type), bytes, scene.budget)?;
-            message.set_field("Content-Type", &self.content_type)?;
+            message.declare(&self.content_type)?;
         }
         Ok(Next::Loopback)
     }

@@ -333,7 +333,8 @@ impl Run {
         let one_way = matches!(wait, Wait::OneWay { .. });
         let exchange = Exchange { target, message, source: branch.source, holds, one_way };
         branch.wait = wait;
-        self.new_ask(Waiter::Branch(branch.id), Ask::Exchange(Box::new(exchange)));
+        let waiter = Waiter::Branch { id: branch.id, one_way };
+        self.new_ask(waiter, Ask::Exchange(Box::new(exchange)));
         self.branches.insert(branch.id, branch);
         if is_accepted && self.accepts() {
             self.events.push_back(Event::Accepted);

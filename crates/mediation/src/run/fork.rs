@@ -287,15 +287,9 @@ impl Run {
             return active.is_none_or(|branch| is_sent(&branch.wait));
         }
         // The client's response does not wait for what nobody needs an answer to.
-        let is_one_way = |id: &BranchId| {
-            let wait = self.branches.get(id).map(|branch| branch.wait);
-            matches!(wait, Some(Wait::OneWay { .. }))
-        };
-        let counts = |waiter: &&Waiter| match waiter {
-            Waiter::Branch(id) => !is_one_way(id),
-            Waiter::Gather(_) | Waiter::Aggregate(_) => false,
-        };
-        self.asks.values().filter(counts).count() < self.exchanges_max
+        let counts = |waiter: &&Waiter| matches!(waiter, Waiter::Branch { one_way: false, .. });
+        self.asks.len() < self.exchanges_max
+            || self.asks.values().filter(counts).count() < self.exchanges_max
     }
 
     /// Whether so many more may be alive; else everything ends, since a bomb of forks would go on otherwise.
@@ -381,7 +375,7 @@ impl Run {
         }
         let (branches, gathers) = (&self.branches, &self.gathers);
         self.asks.retain(|waiter| match waiter {
-            Waiter::Branch(id) => branches.contains_key(id),
+            Waiter::Branch { id, .. } => branches.contains_key(id),
             Waiter::Gather(id) => gathers.contains_key(id),
             Waiter::Aggregate(_) => true,
         });

@@ -95,7 +95,11 @@ pub struct Run {
 /// Who gets an answer.
 #[derive(Debug)]
 enum Waiter {
-    Branch(BranchId),
+    /// `one_way`: nobody needs the answer.
+    Branch {
+        id: BranchId,
+        one_way: bool,
+    },
     Gather(u32),
     Aggregate(AggregateKey),
 }
@@ -176,7 +180,7 @@ impl Run {
     /// Brings the answer to an ask. One that nobody waits for any more is ignored.
     pub fn answer(&mut self, ask: AskId, answer: Answer) {
         match self.asks.remove(&ask) {
-            Some(Waiter::Branch(id)) => {
+            Some(Waiter::Branch { id, .. }) => {
                 if let Some(branch) = self.branches.get_mut(&id) {
                     branch.answer = Some((ask, answer));
                     self.ready.push_back(id);
@@ -191,7 +195,7 @@ impl Run {
     /// The properties of the branch that waits for `ask`: those of the message that is sent.
     #[must_use]
     pub fn properties(&self, ask: AskId) -> Option<&Properties> {
-        let Waiter::Branch(id) = self.asks.get(&ask)? else { return None };
+        let Waiter::Branch { id, .. } = self.asks.get(&ask)? else { return None };
         Some(&self.branches.get(id)?.message.properties)
     }
 

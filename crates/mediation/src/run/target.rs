@@ -4,7 +4,7 @@ use bytes::Bytes;
 use xpath::encoding;
 
 use super::Scene;
-use crate::message::LogLevel;
+use crate::message::{CHARACTER_SET, LogLevel};
 use crate::policies::ENDPOINT_SET;
 use crate::program::{Addressing, Credentials, Endpoint, EndpointFormat, EndpointId, EndpointKind};
 use crate::{Code, Failure, Message, PropertyScope, PropertyValue, To, limits, template};
@@ -50,6 +50,11 @@ pub(super) fn set_properties(
         let endpoint = scene.program.endpoint_at(id).ok_or_else(|| unknown("endpoint"))?;
         for property in &*endpoint.properties {
             property.mediate(scene, message)?;
+        }
+        // Source: Synapse's `Axis2FlexibleMEPClient`.
+        if let Some(charset) = &endpoint.charset {
+            let value = PropertyValue::new(&**charset);
+            message.set(PropertyScope::Axis2, CHARACTER_SET, value, scene.budget)?;
         }
         let EndpointKind::Computed(name) = &endpoint.kind else { break };
         let name = scene.text(name, message)?;

@@ -57,7 +57,7 @@ impl Run {
                 None => {}
             }
         }
-        if self.asks.values().any(|waiter| matches!(waiter, Waiter::Branch(_))) {
+        if self.asks.values().any(|waiter| matches!(waiter, Waiter::Branch { .. })) {
             return Some(Event::Waiting);
         }
         // Nobody is left who could complete an aggregate.
@@ -371,7 +371,8 @@ impl Run {
 
     pub(super) fn ask_body(&mut self, mut branch: Box<Branch>) -> Turn {
         branch.wait = Wait::Body;
-        self.new_ask(Waiter::Branch(branch.id), Ask::Body(branch.source));
+        let waiter = Waiter::Branch { id: branch.id, one_way: false };
+        self.new_ask(waiter, Ask::Body(branch.source));
         self.branches.insert(branch.id, branch);
         Turn::Gone
     }

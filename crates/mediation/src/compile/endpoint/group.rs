@@ -94,6 +94,7 @@ impl Compiler {
         let all: Vec<_> = endpoints.collect();
         let differ = [
             ("format", differs(all.iter().map(|one| one.format))),
+            ("encoding", differs(all.iter().map(|one| one.charset.as_deref()))),
             ("enableAddressing", differs(all.iter().map(|one| one.addressing))),
         ];
         let discards = all.iter().any(|one| one.timeout.action == TimeoutAction::Discard);

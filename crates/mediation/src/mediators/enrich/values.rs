@@ -72,7 +72,7 @@ pub(super) fn replace_all(
         Piece::Xml(documents) => {
             let root = documents.first().and_then(|document| document.element());
             let format = root.map_or(Format::Xml, Format::of_element);
-            message.body.replace(format, all_written(&documents, budget)?, budget)
+            message.body.replace_root(format, all_written(&documents, budget)?, budget)
         }
     }
 }

@@ -11,16 +11,22 @@ use crate::message::fault::Fault;
 use crate::message::{Format, formatter, soap};
 
 impl Body {
-    /// Converts it to `format`: between JSON and XML by Synapse's mapping, with or without an envelope.
+    /// Converts it to `format`: between JSON and XML by Synapse's mapping, with or without an envelope. Attachments are
+    /// dropped.
     ///
     /// # Errors
     /// It is not well-formed.
     pub fn convert(&mut self, format: Format, budget: &Budget) -> Result<(), Failure> {
         let namespace = soap::namespace(format);
         let is_empty = self.is_empty() && (namespace.is_none() || self.header.is_none());
-        if format == self.format || matches!(self.source, Source::Streaming) || is_empty {
+        let is_same = format == self.format && self.package.is_none();
+        if is_same || matches!(self.source, Source::Streaming) || is_empty {
             self.format = format;
             return Ok(());
+        }
+        if format == self.format {
+            let written = self.xml(budget)?.map(|document| markup::write(document.root(), budget));
+            return self.replace(format, written.transpose()?.unwrap_or_default(), budget);
         }
         if let Some(namespace) = namespace {
             let envelope = self.in_envelope(namespace, budget)?;
@@ -134,7 +140,7 @@ impl Body {
         let text = std::str::from_utf8(&bytes).map_err(|error| self.malformed(&error))?;
         if soap::is_envelope(text) {
             let format = Format::guess(&bytes);
-            return self.replace(format, bytes, budget);
+            return self.replace_root(format, bytes, budget);
         }
         let Some(namespace) = soap::namespace(self.format) else {
             return self.replace(Format::Xml, bytes, budget);
@@ -151,7 +157,7 @@ impl Body {
                 Ok(writer.raw(soap::without_declaration(text))?)
             })?,
         };
-        self.replace(self.format, written, budget)
+        self.replace_root(self.format, written, budget)
     }
 
     /// The source of the envelope before its payload, and what comes after a new one. `None` if there is no envelope as

@@ -124,6 +124,12 @@ impl Body {
         if self.xml(budget)?.is_none() {
             return Ok(None);
         }
+        if let (Some(package), Source::Bytes(bytes)) = (&mut self.package, &self.source) {
+            package.keep(self.plain.get().unwrap_or(bytes).clone());
+        }
+        if let Some(package) = &mut self.package {
+            package.forget();
+        }
         if !matches!(self.source, Source::Xml) {
             self.before = self.before_edits(budget)?;
         } else if let Some(before) = &mut self.before {

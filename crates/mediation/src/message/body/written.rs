@@ -11,11 +11,20 @@ use crate::message::charset::{self, Charset};
 use crate::message::{Format, formatter, multipart, soap};
 
 impl Body {
-    /// The bytes to send; `None` if the host still streams them.
+    /// The bytes to send, with attachments; `None` if the host still streams them.
     ///
     /// # Errors
     /// An edited tree that cannot be written.
     pub fn bytes(&self, budget: &Budget) -> Result<Option<Bytes>, Failure> {
+        let own = self.own_bytes(budget)?;
+        let is_new = !matches!(self.source, Source::Bytes(_));
+        let package = self.package.as_ref().filter(|_| is_new && !self.is_empty());
+        let Some((package, own)) = package.zip(own.as_ref()) else { return Ok(own) };
+        Ok(Some(self.charge(budget, || package.write(own, budget))?.clone()))
+    }
+
+    /// The same of the root part alone, if that is new.
+    pub(super) fn own_bytes(&self, budget: &Budget) -> Result<Option<Bytes>, Failure> {
         let write = match &self.source {
             Source::Streaming => return Ok(None),
             Source::Bytes(bytes) | Source::Written(bytes) => return Ok(Some(bytes.clone())),
@@ -70,7 +79,7 @@ impl Body {
             Source::Bytes(bytes) => self.decoded(bytes, budget)?,
             Source::Written(bytes) => bytes,
             Source::Json | Source::Xml => {
-                self.bytes(budget)?;
+                self.own_bytes(budget)?;
                 self.written.get_or_init(Bytes::new)
             }
         };
@@ -103,21 +112,38 @@ impl Body {
         Ok(())
     }
 
-    /// As [`Body::bytes`], without a content coding.
+    /// As [`Body::bytes`], without a content coding and attachments.
     ///
     /// # Errors
     /// As [`Body::bytes`]; it cannot be decoded.
     pub fn plain_bytes(&self, budget: &Budget) -> Result<Option<Bytes>, Failure> {
         match &self.source {
-            Source::Bytes(bytes) => Ok(Some(self.plain(bytes, budget)?.clone())),
+            Source::Bytes(bytes) => Ok(Some(self.root(bytes, budget)?.0.clone())),
             Source::Streaming | Source::Written(_) | Source::Json | Source::Xml => {
-                self.bytes(budget)
+                self.own_bytes(budget)
             }
         }
     }
 
+    /// What views are made of: what the host read without its coding, of a package its root part; and its charset.
+    fn root<'b>(
+        &'b self,
+        bytes: &'b Bytes,
+        budget: &Budget,
+    ) -> Result<(&'b Bytes, &'b Charset), Failure> {
+        let bytes = self.plain(bytes, budget)?;
+        match self.package.as_ref().filter(|_| !bytes.is_empty()) {
+            Some(package) => self.charge(budget, || package.root(bytes, budget)),
+            None => Ok((bytes, &self.charset)),
+        }
+    }
+
     /// What the host read, without its coding.
-    fn plain<'b>(&'b self, bytes: &'b Bytes, budget: &Budget) -> Result<&'b Bytes, Failure> {
+    pub(super) fn plain<'b>(
+        &'b self,
+        bytes: &'b Bytes,
+        budget: &Budget,
+    ) -> Result<&'b Bytes, Failure> {
         if self.coding == Coding::Identity || bytes.is_empty() {
             return Ok(bytes);
         }
@@ -132,10 +158,10 @@ impl Body {
 
     /// The same, in UTF-8.
     fn decoded<'b>(&'b self, bytes: &'b Bytes, budget: &Budget) -> Result<&'b Bytes, Failure> {
-        let bytes = self.plain(bytes, budget)?;
+        let (bytes, declared) = self.root(bytes, budget)?;
         let is_xml = self.format.is_xml();
-        let of_xml = is_xml.then(|| charset::of_xml(bytes, &self.charset));
-        let charset = of_xml.as_ref().unwrap_or(&self.charset);
+        let of_xml = is_xml.then(|| charset::of_xml(bytes, declared));
+        let charset = of_xml.as_ref().unwrap_or(declared);
         if charset.is_utf8_in(bytes) {
             return Ok(bytes);
         }

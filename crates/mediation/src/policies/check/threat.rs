@@ -6,7 +6,7 @@ use expression::{BodyUse, Budget, json};
 use model::{Denial, PolicyFlow};
 use xpath::regex::Regex;
 
-use super::{content, is_json, is_xml, parse_json, parse_xml};
+use super::{content, is_json, is_xml, parse_json, parse_xml, parsed_content};
 use crate::policies::PolicyReading;
 use crate::run::Scene;
 use crate::{Failure, Format, Mediator, Message, Next, PropertyScope, template};
@@ -74,16 +74,17 @@ impl Threat {
         if self.is_in(&text, budget)? || self.is_in_wide(&text, budget)? {
             return Ok(true);
         }
-        let format = message.body.format();
+        let (format, flow) = (message.body.format(), PolicyFlow::Request);
+        let Some(bytes) = parsed_content(flow, message, budget)? else { return Ok(false) };
         if is_json(format, &bytes) {
-            let document = parse_json(PolicyFlow::Request, &bytes, budget)?;
+            let document = parse_json(flow, &bytes, budget)?;
             if self.is_in_json(&document, budget)? {
                 return Ok(true);
             }
         }
         if is_xml(format, &bytes) {
             let options = xml::Options::default();
-            let document = parse_xml(PolicyFlow::Request, &bytes, &options, budget)?;
+            let document = parse_xml(flow, &bytes, &options, budget)?;
             return self.is_in_xml(&document, budget);
         }
         if format == Format::Form {
