@@ -226,6 +226,30 @@ fn what_is_not_sent_as_soap_has_no_blocks_and_streams_to_an_endpoint_with_addres
 }
 
 #[test]
+fn a_long_body_gets_its_blocks_on_a_thread_for_heavy_work() {
+    let endpoint = "<endpoint><address uri=\"http://a/\"><enableAddressing/></address></endpoint>";
+    let long = format!(
+        "<s:Envelope xmlns:s=\"http://schemas.xmlsoap.org/soap/envelope/\"><s:Body><a>{}</a></s:Body></s:Envelope>",
+        "x".repeat(200_000)
+    );
+    for target in [
+        endpoint.to_owned(),
+        format!("<inSequence><send>{endpoint}</send></inSequence>"),
+        format!("<inSequence><call>{endpoint}</call><respond/></inSequence>"),
+    ] {
+        let program = program(&format!("<proxy name=\"P\"><target>{target}</target></proxy>"));
+        let mut run =
+            Run::new(Arc::clone(&program), flow(&program), request(&long), Budget::default());
+        assert!(matches!(run.next(&World::default()), Event::Heavy), "{target}");
+        let Event::Ask(_, Ask::Exchange(exchange)) = run.next_heavy(&World::default()) else {
+            panic!("{target}")
+        };
+        let sent = exchange.message.body.bytes(&Budget::default()).unwrap().unwrap();
+        assert!(blocks(&sent).starts_with("2005To=http://a/ "), "{target}");
+    }
+}
+
+#[test]
 fn each_member_of_a_group_gets_its_own_address_in_a_block() {
     let member = |name: &str| {
         format!(
