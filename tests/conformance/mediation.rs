@@ -53,6 +53,77 @@ fn parts_meet_behind_their_splitter() {
     assert_eq!((response.status, response.text()), (200, "[1,2,3]".to_owned()));
 }
 
+/// The status and the body of the response to a request with `body`, JSON or XML.
+fn post(gateway: &Gateway, body: &str) -> (u16, String) {
+    let media = if body.starts_with('<') { "xml" } else { "json" };
+    let mut client = gateway.connect();
+    client.send(format!(
+        "{POST}Content-Type: application/{media}\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    ));
+    let response = client.read();
+    (response.status, response.text())
+}
+
+/// Sequences that end with `call`: nothing has read their responses.
+#[test]
+fn what_calls_of_parts_return_is_put_together() {
+    let upstream = Upstream::responding(|request| {
+        let body = request.text();
+        let (media, body) = if body.starts_with('<') {
+            ("xml", format!("<got>{body}</got>"))
+        } else {
+            ("json", format!("{{\"got\":{body}}}"))
+        };
+        let length = body.len();
+        CannedResponse::bytes(format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: application/{media}\r\nContent-Length: {length}\r\n\r\n{body}"
+        ))
+    });
+    let call = "<sequence><call><endpoint><address uri=\"HERE/\"/></endpoint></call></sequence>";
+    let variable = "<payloadFactory media-type=\"json\"><format>$1</format><args>\
+        <arg expression=\"${vars.v}\"/></args></payloadFactory>";
+    let each = |more: &str| format!("<foreach {more}>{call}</foreach>");
+    let scatter = |more: &str, aggregation: &str| {
+        let all = format!("<aggregation {aggregation}/>{call}{call}");
+        format!("<scatter-gather {more}>{all}</scatter-gather>")
+    };
+    let (items, all) = (r#"{"items":[1,2]}"#, r#"{"items":[{"got":1},{"got":2}]}"#);
+    let (sequential, collection) =
+        ("parallel-execution=\"false\"", "collection=\"${payload.items}\"");
+    let kept = "update-original=\"false\" target-variable=\"v\" result-content-type=\"JSON\"";
+    let xml = "result-content-type=\"XML\" result-enclosing-element=\"all\"";
+    let target = "target=\"Variable\" target-variable=\"v\"";
+    let cases = [
+        (each("expression=\"json-eval($.items)\""), items, all),
+        (each(collection), items, all),
+        (each(&format!("{collection} {sequential}")), items, all),
+        (
+            format!("{}{variable}", each(&format!("{collection} {kept}"))),
+            items,
+            r#"[{"got":1},{"got":2}]"#,
+        ),
+        (
+            each("expression=\"//i\""),
+            "<o><i>1</i><i>2</i></o>",
+            "<o><got><i>1</i></got><got><i>2</i></got></o>",
+        ),
+        (scatter("", ""), "1", r#"[{"got":1},{"got":1}]"#),
+        (scatter(sequential, "expression=\"${payload.got}\""), "1", "[1,1]"),
+        (
+            scatter("", "condition=\"${payload.got == 1}\" expression=\"json-eval($.got)\""),
+            "1",
+            "[1,1]",
+        ),
+        (format!("{}{variable}", scatter(target, "")), "1", r#"[{"got":1},{"got":1}]"#),
+        (scatter(xml, ""), "<x/>", "<all><got><x/></got><got><x/></got></all>"),
+    ];
+    for (steps, body, expect) in cases {
+        let gateway = serving(&upstream, &proxy(&format!("{steps}<respond/>")));
+        assert_eq!(post(&gateway, body), (200, expect.to_owned()), "{steps}");
+    }
+}
+
 #[test]
 fn the_sequence_main_gets_what_no_service_takes() {
     let upstream = Upstream::echo();

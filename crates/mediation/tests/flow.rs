@@ -109,7 +109,7 @@ fn call_returns_to_its_place_and_direction() {
 fn the_message_type_survives_a_call_and_other_transport_properties_do_not() {
     let target = "><inSequence><property name=\"messageType\" value=\"application/json\" scope=\"axis2\"/>\
                   <property name=\"HTTP_SC\" value=\"299\" scope=\"axis2\"/>\
-                  <call><endpoint key=\"a\"/></call><respond/></inSequence>";
+                  <call><endpoint key=\"a\"/></call><log level=\"full\"/><respond/></inSequence>";
     let xml = |_: &str, _: &str| Some(Answer::Response(Box::new(response("<a><b>1</b></a>"))));
     let ran = proxy("", target, &xml);
     assert_eq!(ran.body(), r#"{"a":{"b":1}}"#);

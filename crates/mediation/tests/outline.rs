@@ -142,6 +142,11 @@ fn copies_and_parts_have_bodies_of_their_own() {
     );
     let foreach = format!("<foreach expression=\"//a\"><sequence>{READ}</sequence></foreach>");
     check(&[CALL, &foreach, READ], &["the body: streams", "the response to `call` in line 2: 3"]);
+    let each = |more: &str| format!("<foreach {more}><sequence>\n{CALL}</sequence></foreach>");
+    let waits = each("expression=\"//a\"");
+    check(&[&waits], &["the body: 2", "the response to `call` in line 3: 2"]);
+    let scatter = format!("<scatter-gather><sequence>\n{CALL}</sequence></scatter-gather>");
+    check(&[&scatter], &["the body: 2", "the response to `call` in line 3: 2"]);
 }
 
 #[test]
