@@ -125,6 +125,107 @@ fn what_calls_of_parts_return_is_put_together() {
 }
 
 #[test]
+fn a_get_has_no_body() {
+    let upstream = Upstream::fixed("ok");
+    let payload = "<payloadFactory media-type=\"json\"><format>{\"q\":1}</format></payloadFactory>";
+    let method = "<property name=\"HTTP_METHOD\" value=\"GET\" scope=\"axis2\"/>";
+    let to = |endpoint: &str| format!("<call><endpoint>{endpoint}</endpoint></call>");
+    let (get, address) = (
+        to("<http method=\"get\" uri-template=\"HERE/a\"/>"),
+        to("<address uri=\"HERE/a\" format=\"pox\"/>"),
+    );
+    let group =
+        "<failover><endpoint><http method=\"get\" uri-template=\"HERE/a\"/></endpoint></failover>";
+    for steps in [
+        get.clone(),
+        format!("{payload}{get}"),
+        format!("<log level=\"full\"/>{method}{address}"),
+        format!("{payload}{}", to(group)),
+        format!("{}{get}", to("<http method=\"post\" uri-template=\"HERE/first\"/>")),
+    ] {
+        let before = upstream.requests().len();
+        let gateway = serving(&upstream, &proxy(&format!("{steps}<respond/>")));
+        assert_eq!(post(&gateway, "{\"a\":1}"), (200, "ok".to_owned()), "{steps}");
+        let sent = upstream.requests().split_off(before).pop().unwrap();
+        assert!(sent.head.starts_with("GET /a HTTP/1.1\r\n"), "{steps}: {}", sent.head);
+        let head = sent.head.to_ascii_lowercase();
+        assert!(!head.contains("content-") && !head.contains("transfer-"), "{steps}: {head}");
+        assert!(sent.body.is_empty(), "{steps}");
+    }
+}
+
+#[test]
+fn a_get_that_left_the_body_behind_can_be_followed_by_a_post() {
+    let (upstream, refusing) = (Upstream::echo(), Upstream::refusing());
+    let get = format!(
+        "<call><endpoint><http method=\"get\" uri-template=\"{}/\"/></endpoint></call>",
+        refusing.url()
+    );
+    let artefacts = format!(
+        "<proxy name=\"it\"><target><inSequence>{get}<respond/></inSequence><faultSequence>{}</faultSequence>\
+         </target></proxy>",
+        "<call><endpoint><http method=\"post\" uri-template=\"HERE/\"/></endpoint></call><respond/>"
+    );
+    let gateway = serving(&upstream, &artefacts);
+    let (status, text) = post(&gateway, "{\"a\":1}");
+    assert_eq!(status, 200, "{text}");
+    assert_eq!(upstream.requests()[0].text(), "{\"a\":1}");
+}
+
+#[test]
+fn the_children_of_a_form_are_the_query_of_a_get() {
+    let upstream = Upstream::fixed("ok");
+    let form = "<property name=\"messageType\" value=\"application/x-www-form-urlencoded\" scope=\"axis2\"/>";
+    let method = "<property name=\"HTTP_METHOD\" value=\"GET\" scope=\"axis2\"/>";
+    let to = |endpoint: &str| format!("<call><endpoint>{endpoint}</endpoint></call>");
+    let get = to("<address uri=\"HERE/a\" format=\"get\"/>");
+    let group =
+        "<failover><endpoint><address uri=\"HERE/a\" format=\"get\"/></endpoint></failover>";
+    let xml = "<q><a>1</a><b>x y&amp;&#10;z</b></q>";
+    for (steps, body, expect) in [
+        (get.clone(), xml, "/a?a=1&b=x+y%26%0Az"),
+        (get, r##"{"a":1,"b":"#2"}"##, "/a?a=1&b=%232"),
+        (to(group), xml, "/a?a=1&b=x+y%26%0Az"),
+        (to("<address uri=\"HERE/a?k=v\" format=\"get\"/>"), "<q><a>1</a></q>", "/a?k=v&a=1"),
+        (format!("{form}{method}{}", to("<address uri=\"HERE/a\"/>")), "<q><a>1</a></q>", "/a?a=1"),
+        (format!("{form}{}", to("<address uri=\"HERE/a\"/>")), "<q><a>1</a></q>", "/a"),
+    ] {
+        let before = upstream.requests().len();
+        let gateway = serving(&upstream, &proxy(&format!("{steps}<respond/>")));
+        assert_eq!(post(&gateway, body), (200, "ok".to_owned()), "{steps}");
+        let sent = upstream.requests().split_off(before).pop().unwrap();
+        let target = sent.head.split(' ').nth(1);
+        assert_eq!((target, sent.body.is_empty()), (Some(expect), expect != "/a"), "{steps}");
+    }
+}
+
+#[test]
+fn a_response_does_not_tell_the_next_service_of_its_server() {
+    let upstream = Upstream::responding(|_| {
+        CannedResponse::bytes(
+            "HTTP/1.1 200 OK\r\nServer: s\r\nDate: d\r\nX-Kept: k\r\nContent-Length: 2\r\n\r\nok",
+        )
+    });
+    let call = "<call><endpoint><http method=\"post\" uri-template=\"HERE/\"/></endpoint></call>";
+    let gateway = serving(&upstream, &proxy(&format!("{call}{call}<respond/>")));
+    assert_eq!(post(&gateway, "1").0, 200);
+    let head = &upstream.requests()[1].head;
+    assert!(head.contains("X-Kept: k\r\n"), "{head}");
+    assert!(!head.contains("Server:") && !head.contains("Date:"), "{head}");
+}
+
+#[test]
+fn a_post_may_go_without_its_body() {
+    let upstream = Upstream::fixed("ok");
+    let empty = "<property name=\"FORCE_POST_PUT_NOBODY\" value=\"true\" scope=\"axis2\"/>";
+    let gateway = serving(&upstream, &proxy(&format!("{empty}{SEND}")));
+    assert_eq!(post(&gateway, "{\"a\":1}"), (200, "ok".to_owned()));
+    let sent = &upstream.requests()[0];
+    assert!(sent.head.contains("Content-Length: 0\r\n"), "{}", sent.head);
+    assert!(!sent.head.contains("Content-Type"), "{}", sent.head);
+}
+
+#[test]
 fn the_sequence_main_gets_what_no_service_takes() {
     let upstream = Upstream::echo();
     let artefacts = "<api name=\"a\" context=\"/a\"><resource methods=\"GET\" uri-template=\"/x\"><inSequence>\

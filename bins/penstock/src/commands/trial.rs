@@ -281,8 +281,12 @@ impl Shown {
 
 impl Bench for Shown {
     /// Answers with the response, or shows what was sent.
-    fn exchange(&self, exchange: Exchange, _: Option<&Properties>) -> Option<Answer> {
+    fn exchange(&self, mut exchange: Exchange, properties: Option<&Properties>) -> Option<Answer> {
         let to = address(&exchange.target);
+        if !exchange.sends_body(properties) {
+            exchange.message.body = Body::held(Format::Binary, Vec::new());
+            exchange.message.head.remove_field("Content-Type");
+        }
         let Some(response) = &self.response else {
             self.print(|| show(&format!("sent to {to}"), &exchange.message));
             return None;
