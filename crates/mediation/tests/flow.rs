@@ -85,6 +85,21 @@ fn a_response_continues_in_receive_instead_of_the_out_sequence() {
 }
 
 #[test]
+fn a_property_names_the_sequence_for_the_next_response() {
+    let receive = format!("<sequence name=\"r\">{}<send/></sequence>", wrap("r"));
+    let set = "<property name=\"receiving_sequence\" value=\"r\"/>";
+    let target = format!(
+        "><inSequence>{set}<send><endpoint key=\"a\"/></send></inSequence><outSequence>{}</outSequence>",
+        mark("out")
+    );
+    let ran = proxy(&receive, &target, &echo);
+    assert!(ran.log.is_empty(), "{ran:?}");
+    assert_eq!(ran.body(), r#"{"r":{"from":"http://a/","got":1}}"#);
+    let ran = proxy("", &target, &echo);
+    assert_eq!(ran.failure().message, "there is no sequence `r`");
+}
+
+#[test]
 fn a_chain_of_sends_reaches_the_client() {
     let chain = "<sequence name=\"r\"><send><endpoint key=\"b\"/></send></sequence>";
     let target = "><inSequence><send receive=\"r\"><endpoint key=\"a\"/></send></inSequence>";

@@ -112,6 +112,8 @@ fn sequences_are_followed_each_time() {
         &["the body: streams", "the response to `call` in line 1: 3"],
     );
     check(&["<sequence key=\"endless\"/>", READ], &["the body: 3"]);
+    let inner = format!("<sequence name=\"inner\">\n{CALL}</sequence>");
+    check(&[&inner, READ], &["the body: streams", "the response to `call` in line 3: 4"]);
 }
 
 #[test]
