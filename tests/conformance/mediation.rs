@@ -53,6 +53,178 @@ fn parts_meet_behind_their_splitter() {
     assert_eq!((response.status, response.text()), (200, "[1,2,3]".to_owned()));
 }
 
+/// The status and the body of the response to a request with `body`, JSON or XML.
+fn post(gateway: &Gateway, body: &str) -> (u16, String) {
+    let media = if body.starts_with('<') { "xml" } else { "json" };
+    let mut client = gateway.connect();
+    client.send(format!(
+        "{POST}Content-Type: application/{media}\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    ));
+    let response = client.read();
+    (response.status, response.text())
+}
+
+/// Sequences that end with `call`: nothing has read their responses.
+#[test]
+fn what_calls_of_parts_return_is_put_together() {
+    let upstream = Upstream::responding(|request| {
+        let body = request.text();
+        let (media, body) = if body.starts_with('<') {
+            ("xml", format!("<got>{body}</got>"))
+        } else {
+            ("json", format!("{{\"got\":{body}}}"))
+        };
+        let length = body.len();
+        CannedResponse::bytes(format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: application/{media}\r\nContent-Length: {length}\r\n\r\n{body}"
+        ))
+    });
+    let call = "<sequence><call><endpoint><address uri=\"HERE/\"/></endpoint></call></sequence>";
+    let variable = "<payloadFactory media-type=\"json\"><format>$1</format><args>\
+        <arg expression=\"${vars.v}\"/></args></payloadFactory>";
+    let each = |more: &str| format!("<foreach {more}>{call}</foreach>");
+    let scatter = |more: &str, aggregation: &str| {
+        let all = format!("<aggregation {aggregation}/>{call}{call}");
+        format!("<scatter-gather {more}>{all}</scatter-gather>")
+    };
+    let (items, all) = (r#"{"items":[1,2]}"#, r#"{"items":[{"got":1},{"got":2}]}"#);
+    let (sequential, collection) =
+        ("parallel-execution=\"false\"", "collection=\"${payload.items}\"");
+    let kept = "update-original=\"false\" target-variable=\"v\" result-content-type=\"JSON\"";
+    let xml = "result-content-type=\"XML\" result-enclosing-element=\"all\"";
+    let target = "target=\"Variable\" target-variable=\"v\"";
+    let cases = [
+        (each("expression=\"json-eval($.items)\""), items, all),
+        (each(collection), items, all),
+        (each(&format!("{collection} {sequential}")), items, all),
+        (
+            format!("{}{variable}", each(&format!("{collection} {kept}"))),
+            items,
+            r#"[{"got":1},{"got":2}]"#,
+        ),
+        (
+            each("expression=\"//i\""),
+            "<o><i>1</i><i>2</i></o>",
+            "<o><got><i>1</i></got><got><i>2</i></got></o>",
+        ),
+        (scatter("", ""), "1", r#"[{"got":1},{"got":1}]"#),
+        (scatter(sequential, "expression=\"${payload.got}\""), "1", "[1,1]"),
+        (
+            scatter("", "condition=\"${payload.got == 1}\" expression=\"json-eval($.got)\""),
+            "1",
+            "[1,1]",
+        ),
+        (format!("{}{variable}", scatter(target, "")), "1", r#"[{"got":1},{"got":1}]"#),
+        (scatter(xml, ""), "<x/>", "<all><got><x/></got><got><x/></got></all>"),
+    ];
+    for (steps, body, expect) in cases {
+        let gateway = serving(&upstream, &proxy(&format!("{steps}<respond/>")));
+        assert_eq!(post(&gateway, body), (200, expect.to_owned()), "{steps}");
+    }
+}
+
+#[test]
+fn a_get_has_no_body() {
+    let upstream = Upstream::fixed("ok");
+    let payload = "<payloadFactory media-type=\"json\"><format>{\"q\":1}</format></payloadFactory>";
+    let method = "<property name=\"HTTP_METHOD\" value=\"GET\" scope=\"axis2\"/>";
+    let to = |endpoint: &str| format!("<call><endpoint>{endpoint}</endpoint></call>");
+    let (get, address) = (
+        to("<http method=\"get\" uri-template=\"HERE/a\"/>"),
+        to("<address uri=\"HERE/a\" format=\"pox\"/>"),
+    );
+    let group =
+        "<failover><endpoint><http method=\"get\" uri-template=\"HERE/a\"/></endpoint></failover>";
+    for steps in [
+        get.clone(),
+        format!("{payload}{get}"),
+        format!("<log level=\"full\"/>{method}{address}"),
+        format!("{payload}{}", to(group)),
+        format!("{}{get}", to("<http method=\"post\" uri-template=\"HERE/first\"/>")),
+    ] {
+        let before = upstream.requests().len();
+        let gateway = serving(&upstream, &proxy(&format!("{steps}<respond/>")));
+        assert_eq!(post(&gateway, "{\"a\":1}"), (200, "ok".to_owned()), "{steps}");
+        let sent = upstream.requests().split_off(before).pop().unwrap();
+        assert!(sent.head.starts_with("GET /a HTTP/1.1\r\n"), "{steps}: {}", sent.head);
+        let head = sent.head.to_ascii_lowercase();
+        assert!(!head.contains("content-") && !head.contains("transfer-"), "{steps}: {head}");
+        assert!(sent.body.is_empty(), "{steps}");
+    }
+}
+
+#[test]
+fn a_get_that_left_the_body_behind_can_be_followed_by_a_post() {
+    let (upstream, refusing) = (Upstream::echo(), Upstream::refusing());
+    let get = format!(
+        "<call><endpoint><http method=\"get\" uri-template=\"{}/\"/></endpoint></call>",
+        refusing.url()
+    );
+    let artefacts = format!(
+        "<proxy name=\"it\"><target><inSequence>{get}<respond/></inSequence><faultSequence>{}</faultSequence>\
+         </target></proxy>",
+        "<call><endpoint><http method=\"post\" uri-template=\"HERE/\"/></endpoint></call><respond/>"
+    );
+    let gateway = serving(&upstream, &artefacts);
+    let (status, text) = post(&gateway, "{\"a\":1}");
+    assert_eq!(status, 200, "{text}");
+    assert_eq!(upstream.requests()[0].text(), "{\"a\":1}");
+}
+
+#[test]
+fn the_children_of_a_form_are_the_query_of_a_get() {
+    let upstream = Upstream::fixed("ok");
+    let form = "<property name=\"messageType\" value=\"application/x-www-form-urlencoded\" scope=\"axis2\"/>";
+    let method = "<property name=\"HTTP_METHOD\" value=\"GET\" scope=\"axis2\"/>";
+    let to = |endpoint: &str| format!("<call><endpoint>{endpoint}</endpoint></call>");
+    let get = to("<address uri=\"HERE/a\" format=\"get\"/>");
+    let group =
+        "<failover><endpoint><address uri=\"HERE/a\" format=\"get\"/></endpoint></failover>";
+    let xml = "<q><a>1</a><b>x y&amp;&#10;z</b></q>";
+    for (steps, body, expect) in [
+        (get.clone(), xml, "/a?a=1&b=x+y%26%0Az"),
+        (get, r##"{"a":1,"b":"#2"}"##, "/a?a=1&b=%232"),
+        (to(group), xml, "/a?a=1&b=x+y%26%0Az"),
+        (to("<address uri=\"HERE/a?k=v\" format=\"get\"/>"), "<q><a>1</a></q>", "/a?k=v&a=1"),
+        (format!("{form}{method}{}", to("<address uri=\"HERE/a\"/>")), "<q><a>1</a></q>", "/a?a=1"),
+        (format!("{form}{}", to("<address uri=\"HERE/a\"/>")), "<q><a>1</a></q>", "/a"),
+    ] {
+        let before = upstream.requests().len();
+        let gateway = serving(&upstream, &proxy(&format!("{steps}<respond/>")));
+        assert_eq!(post(&gateway, body), (200, "ok".to_owned()), "{steps}");
+        let sent = upstream.requests().split_off(before).pop().unwrap();
+        let target = sent.head.split(' ').nth(1);
+        assert_eq!((target, sent.body.is_empty()), (Some(expect), expect != "/a"), "{steps}");
+    }
+}
+
+#[test]
+fn a_response_does_not_tell_the_next_service_of_its_server() {
+    let upstream = Upstream::responding(|_| {
+        CannedResponse::bytes(
+            "HTTP/1.1 200 OK\r\nServer: s\r\nDate: d\r\nX-Kept: k\r\nContent-Length: 2\r\n\r\nok",
+        )
+    });
+    let call = "<call><endpoint><http method=\"post\" uri-template=\"HERE/\"/></endpoint></call>";
+    let gateway = serving(&upstream, &proxy(&format!("{call}{call}<respond/>")));
+    assert_eq!(post(&gateway, "1").0, 200);
+    let head = &upstream.requests()[1].head;
+    assert!(head.contains("X-Kept: k\r\n"), "{head}");
+    assert!(!head.contains("Server:") && !head.contains("Date:"), "{head}");
+}
+
+#[test]
+fn a_post_may_go_without_its_body() {
+    let upstream = Upstream::fixed("ok");
+    let empty = "<property name=\"FORCE_POST_PUT_NOBODY\" value=\"true\" scope=\"axis2\"/>";
+    let gateway = serving(&upstream, &proxy(&format!("{empty}{SEND}")));
+    assert_eq!(post(&gateway, "{\"a\":1}"), (200, "ok".to_owned()));
+    let sent = &upstream.requests()[0];
+    assert!(sent.head.contains("Content-Length: 0\r\n"), "{}", sent.head);
+    assert!(!sent.head.contains("Content-Type"), "{}", sent.head);
+}
+
 #[test]
 fn the_sequence_main_gets_what_no_service_takes() {
     let upstream = Upstream::echo();

@@ -2,14 +2,15 @@
 
 use std::any::Any;
 use std::borrow::Cow;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
-use expression::ParameterKind;
+use bytes::Bytes;
+use expression::{Budget, ParameterKind};
 use xpath::synapse::PropertyScope;
 
 use crate::{
-    Answer, Ask, Code, Environment, Event, Exchange, Failure, Head, Message, PlainHead, Properties,
-    Run, template,
+    Answer, Ask, AskId, Body, BodyUse, Environment, Event, Exchange, Failure, Head, Message,
+    PlainHead, Properties, Run, Source, template,
 };
 
 /// What a tool does instead of a network.
@@ -24,6 +25,38 @@ pub trait Bench: Environment {
     fn accept(&self);
 }
 
+/// Bodies of responses, which stream as long as nobody reads them, as through a gateway.
+#[derive(Debug, Default)]
+pub struct Streams(BTreeMap<AskId, Bytes>);
+
+impl Streams {
+    /// Lets the body of the response to `ask` stream.
+    pub fn take(&mut self, ask: AskId, answer: &mut Answer) {
+        let Answer::Response(response) = answer else { return };
+        if let Ok(Some(bytes)) = response.body.bytes(&Budget::large())
+            && !bytes.is_empty()
+        {
+            response.body = Body::streaming(response.body.format());
+            self.0.insert(ask, bytes);
+        }
+    }
+
+    /// Whoever reads the body of a response, or sends it on, takes it away.
+    pub fn read(&mut self, source: Source) -> Option<Bytes> {
+        let Source::Response(ask) = source else { return None };
+        self.0.remove(&ask)
+    }
+
+    /// A message that leaves the run has its body, unless that was taken before.
+    pub fn hold(&mut self, message: &mut Message, source: Source) {
+        if message.body.state() == BodyUse::Untouched
+            && let Some(bytes) = self.read(source)
+        {
+            message.hold(bytes);
+        }
+    }
+}
+
 /// Takes a run to its end. Time limits are over as soon as nothing else can happen.
 ///
 /// # Errors
@@ -31,19 +64,27 @@ pub trait Bench: Environment {
 pub fn perform(mut run: Run, bench: &impl Bench) -> Result<(), Failure> {
     // Those that the time limits of aggregates wait for; nothing waits longer than for all others.
     let mut timers = VecDeque::new();
+    let mut streams = Streams::default();
     loop {
         match run.next_heavy(bench) {
-            Event::Ask(id, Ask::Exchange(exchange)) => {
-                if let Some(answer) = bench.exchange(*exchange, run.properties(id)) {
+            Event::Ask(id, Ask::Exchange(mut exchange)) => {
+                streams.hold(&mut exchange.message, exchange.source);
+                let holds = exchange.holds;
+                if let Some(mut answer) = bench.exchange(*exchange, run.properties(id)) {
+                    if !holds {
+                        streams.take(id, &mut answer);
+                    }
                     run.answer(id, answer);
                 }
             }
             Event::Ask(id, Ask::Timer(_)) => timers.push_back(id),
-            Event::Ask(id, Ask::Body(_)) => {
-                let failure = Failure::new(Code::MEDIATION, "the body was not held");
-                run.answer(id, Answer::Failed(failure, None));
+            Event::Ask(id, Ask::Body(source)) => {
+                run.answer(id, streams.read(source).map_or(Answer::Lost, Answer::Body));
             }
-            Event::Respond(message, _) => bench.respond(*message),
+            Event::Respond(mut message, source) => {
+                streams.hold(&mut message, source);
+                bench.respond(*message);
+            }
             Event::Accepted => bench.accept(),
             Event::Failed(failure) => return Err(failure),
             Event::Heavy => {}

@@ -46,8 +46,8 @@ pub(crate) const KNOWN: &[Known] = &[
     row(Synapse, "disableAddressingForOutMessages", Needless("only an endpoint with `enableAddressing` adds header blocks.")),
     row(Axis2, "disableAddressingForOutMessages", Needless("only an endpoint with `enableAddressing` adds header blocks.")),
     row(Synapse, "RETRY_ON_SOAPFAULT", Unserved("set FORCE_ERROR_ON_SOAP_FAULT, and send again in the fault sequence")),
-    row(Synapse, "target.endpoint", Unserved("name the endpoint in `send` or `call`, by `key-expression` if it is computed")),
-    row(Synapse, "receiving_sequence", Unserved("name the sequence in `receive` of `send`")),
+    row(Synapse, "target.endpoint", Unserved("it is for message processors; name the endpoint in `send` or `call`, by `key-expression` if it is computed")),
+    row(Synapse, "receiving_sequence", Served("The sequence for the response to the next `send` without `receive`.")),
     row(Axis2, "messageType", Served("The format in which the body is written.")),
     row(Axis2, "ContentType", Served("The `Content-Type` that is sent, and the format of the body unless `messageType` says another.")),
     row(Axis2, "NO_ENTITY_BODY", Served("The message is sent without a body.")),
@@ -66,7 +66,7 @@ pub(crate) const KNOWN: &[Known] = &[
     row(Axis2, "NO_KEEPALIVE", Served("The request is sent with `Connection: close`.")),
     row(Axis2, "FORCE_HTTP_1.0", Unserved("endpoints get HTTP/1.1")),
     row(Axis2, "NO_DEFAULT_CONTENT_TYPE", Unserved("remove the transport property `Content-Type`")),
-    row(Axis2, "FORCE_POST_PUT_NOBODY", Unserved("set NO_ENTITY_BODY")),
+    row(Axis2, "FORCE_POST_PUT_NOBODY", Served("A `POST` or `PUT` is sent without a body.")),
     row(Axis2, "CHARACTER_SET_ENCODING", Served("The charset in which a body is written that a mediator read or made. Without it, new bodies are UTF-8.")),
     row(Axis2, "enableMTOM", Unserved("send the attachment as base64 in the body")),
     row(Axis2, "enableSwA", Unserved("send the attachment as base64 in the body")),
@@ -81,7 +81,8 @@ const fn row(scope: PropertyScope, name: &'static str, effect: Effect) -> Known 
 pub(crate) fn page() -> String {
     let mut page = String::from(
         "\n## Properties\n\nProperties with a meaning in Synapse. Others are the artefact's own. What is not set in the scope axis2 may be \
-         set\nin axis2-client.\n\n\
+         set\nin axis2-client. Those with a warning can be set and read, but have no effect: if the artefact relies on it, do\n\
+         what the help says.\n\n\
          | property | scope | effect |\n|---|---|---|\n",
     );
     for Known { scope, name, effect } in KNOWN {

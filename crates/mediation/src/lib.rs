@@ -43,7 +43,7 @@ mod service;
 mod template;
 pub mod unit_test;
 
-pub use bench::{Bench, BenchHead, perform};
+pub use bench::{Bench, BenchHead, Streams, perform};
 pub use compile::{Compiler, Element, Origin};
 pub use description::Wsdl;
 pub use error::{Code, Failure};

@@ -359,7 +359,7 @@ pub enum EndpointFormat {
     Pox,
     /// As it is.
     Rest,
-    /// A `GET`.
+    /// A `GET` with the children of the payload as its query.
     Get,
 }
 
@@ -369,7 +369,8 @@ impl EndpointFormat {
             Self::Soap11 => Some("text/xml"),
             Self::Soap12 => Some("application/soap+xml"),
             Self::Pox => Some("application/xml"),
-            Self::Rest | Self::Get => None,
+            Self::Get => Some("application/x-www-form-urlencoded"),
+            Self::Rest => None,
         }
     }
 }

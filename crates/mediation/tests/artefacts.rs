@@ -469,6 +469,42 @@ fn what_nobody_reads_is_an_error_with_a_place() {
 }
 
 #[test]
+fn attributes_without_a_meaning_there_are_no_errors() {
+    let steps = "<property name=\"x\" action=\"remove\" type=\"STRING\" value=\"v\" expression=\"$ctx:a\"/>\
+        <header name=\"To\" action=\"remove\" value=\"\" expression=\"$ctx:a\"/>\
+        <log><property name=\"x\" value=\"v\" scope=\"default\" type=\"STRING\" action=\"set\"/></log>\
+        <switch source=\"$ctx:a\"><case regex=\"a\" description=\"d\"/></switch>\
+        <throwError/>";
+    let api = format!(
+        "<api name=\"a\" context=\"/a\" description=\"d\"><resource methods=\"GET\" description=\"d\">\
+         <inSequence>{steps}</inSequence></resource></api>"
+    );
+    assert_eq!(diagnostics(&api), [""; 0]);
+}
+
+#[test]
+fn what_older_endpoints_have_is_served_or_explained() {
+    let of = |attribute: &str, part: &str| {
+        format!(
+            "<endpoint name=\"e\" {attribute}><address uri=\"http://a/\">{part}</address></endpoint>"
+        )
+    };
+    let old = of("", "<suspendDurationOnFailure>60</suspendDurationOnFailure>");
+    let (program, found) = host::compile(&old);
+    let suspend = program.endpoint_at(program.endpoint("e").unwrap()).unwrap().suspend.clone();
+    let suspend = suspend.unwrap();
+    assert_eq!((suspend.initial_ms, suspend.factor), (60_000, 1.0));
+    assert!(found[0].contains("warning") && found[0].contains("60000"), "{found:?}");
+    let found = diagnostics(&of("onError=\"h\"", ""));
+    assert!(found[0].contains("`onError` of an endpoint is not served"), "{found:?}");
+    for (kind, help) in [("class", "key-expression"), ("serviceDynamicLoadbalance", "loadbalance")]
+    {
+        let found = diagnostics(&format!("<endpoint name=\"e\"><{kind}/></endpoint>"));
+        assert!(found[0].contains("not served") && found[0].contains(help), "{found:?}");
+    }
+}
+
+#[test]
 fn an_artefact_with_an_error_is_not_served_nor_is_one_that_uses_it() {
     let (program, found) = host::compile(
         "<sequence name=\"broken\"><lgo/></sequence>\

@@ -85,6 +85,21 @@ fn a_response_continues_in_receive_instead_of_the_out_sequence() {
 }
 
 #[test]
+fn a_property_names_the_sequence_for_the_next_response() {
+    let receive = format!("<sequence name=\"r\">{}<send/></sequence>", wrap("r"));
+    let set = "<property name=\"receiving_sequence\" value=\"r\"/>";
+    let target = format!(
+        "><inSequence>{set}<send><endpoint key=\"a\"/></send></inSequence><outSequence>{}</outSequence>",
+        mark("out")
+    );
+    let ran = proxy(&receive, &target, &echo);
+    assert!(ran.log.is_empty(), "{ran:?}");
+    assert_eq!(ran.body(), r#"{"r":{"from":"http://a/","got":1}}"#);
+    let ran = proxy("", &target, &echo);
+    assert_eq!(ran.failure().message, "there is no sequence `r`");
+}
+
+#[test]
 fn a_chain_of_sends_reaches_the_client() {
     let chain = "<sequence name=\"r\"><send><endpoint key=\"b\"/></send></sequence>";
     let target = "><inSequence><send receive=\"r\"><endpoint key=\"a\"/></send></inSequence>";
@@ -109,7 +124,7 @@ fn call_returns_to_its_place_and_direction() {
 fn the_message_type_survives_a_call_and_other_transport_properties_do_not() {
     let target = "><inSequence><property name=\"messageType\" value=\"application/json\" scope=\"axis2\"/>\
                   <property name=\"HTTP_SC\" value=\"299\" scope=\"axis2\"/>\
-                  <call><endpoint key=\"a\"/></call><respond/></inSequence>";
+                  <call><endpoint key=\"a\"/></call><log level=\"full\"/><respond/></inSequence>";
     let xml = |_: &str, _: &str| Some(Answer::Response(Box::new(response("<a><b>1</b></a>"))));
     let ran = proxy("", target, &xml);
     assert_eq!(ran.body(), r#"{"a":{"b":1}}"#);

@@ -167,7 +167,7 @@ fn a_property_without_its_effect_is_a_warning_with_a_place() {
         ("enableSwA", "axis2"),
         ("enableSwA", "axis2-client"),
         ("target.endpoint", "default"),
-        ("receiving_sequence", "default"),
+        ("RETRY_ON_SOAPFAULT", "default"),
     ] {
         let warning = found(&format!("name=\"{name}\" value=\"s\" scope=\"{scope}\""));
         let expect = format!("test.xml:2:1: warning: the property `{name}` has no effect");

@@ -112,6 +112,8 @@ fn sequences_are_followed_each_time() {
         &["the body: streams", "the response to `call` in line 1: 3"],
     );
     check(&["<sequence key=\"endless\"/>", READ], &["the body: 3"]);
+    let inner = format!("<sequence name=\"inner\">\n{CALL}</sequence>");
+    check(&[&inner, READ], &["the body: streams", "the response to `call` in line 3: 4"]);
 }
 
 #[test]
@@ -142,6 +144,11 @@ fn copies_and_parts_have_bodies_of_their_own() {
     );
     let foreach = format!("<foreach expression=\"//a\"><sequence>{READ}</sequence></foreach>");
     check(&[CALL, &foreach, READ], &["the body: streams", "the response to `call` in line 2: 3"]);
+    let each = |more: &str| format!("<foreach {more}><sequence>\n{CALL}</sequence></foreach>");
+    let waits = each("expression=\"//a\"");
+    check(&[&waits], &["the body: 2", "the response to `call` in line 3: 2"]);
+    let scatter = format!("<scatter-gather><sequence>\n{CALL}</sequence></scatter-gather>");
+    check(&[&scatter], &["the body: 2", "the response to `call` in line 3: 2"]);
 }
 
 #[test]

@@ -10,8 +10,8 @@ use clap::Args;
 use expression::{Budget, limits};
 use formats::openapi::Defaults;
 use mediation::{
-    Answer, Asked, Bench, BenchHead, Body, Compiler, Direction, Environment, Exchange, Flow,
-    Format, LogLevel, Matched, Memory, Message, Origin, PlainHead, Program, Properties,
+    Answer, Asked, Bench, BenchHead, Body, BodyUse, Compiler, Direction, Environment, Exchange,
+    Flow, Format, LogLevel, Matched, Memory, Message, Origin, PlainHead, Program, Properties,
     PropertyScope, Run, SequenceId, Served, Step, Target, perform,
 };
 use model::{ArtefactSet, Diagnostic, Severity};
@@ -247,6 +247,9 @@ fn request(arguments: &Arguments, program: &Program) -> Result<Message, Failure>
 /// What `try` prints of a message that goes nowhere, such as at the end of a sequence.
 const ENDED: &str = "ends without a response: 202 (--trace shows what became of the message)\n";
 
+/// What a line of the trace with the body begins with.
+const BODY: &str = "body ";
+
 /// Runs a message, and shows what happens.
 struct Shown {
     program: Arc<Program>,
@@ -278,8 +281,12 @@ impl Shown {
 
 impl Bench for Shown {
     /// Answers with the response, or shows what was sent.
-    fn exchange(&self, exchange: Exchange, _: Option<&Properties>) -> Option<Answer> {
+    fn exchange(&self, mut exchange: Exchange, properties: Option<&Properties>) -> Option<Answer> {
         let to = address(&exchange.target);
+        if !exchange.sends_body(properties) {
+            exchange.message.body = Body::held(Format::Binary, Vec::new());
+            exchange.message.head.remove_field("Content-Type");
+        }
         let Some(response) = &self.response else {
             self.print(|| show(&format!("sent to {to}"), &exchange.message));
             return None;
@@ -363,8 +370,11 @@ impl Environment for Shown {
         if !self.trace {
             return;
         }
-        let now = describe(message);
-        let mut shown = self.last.borrow_mut();
+        let (mut now, mut shown) = (describe(message), self.last.borrow_mut());
+        if message.body.state() == BodyUse::Untouched {
+            // Nobody has read it yet.
+            now.extend(shown.iter().filter(|line| line.starts_with(BODY)).cloned());
+        }
         let mut text = format!("{step}\n");
         let gone = shown.iter().filter(|line| !now.contains(line));
         let new = now.iter().filter(|line| !shown.contains(line));
@@ -392,8 +402,10 @@ fn describe(message: &Message) -> Vec<String> {
             lines.push(format!("{name} {property} = {}", value.text()));
         }
     }
-    if let Ok(body) = message.body.text(&Budget::large()) {
-        lines.push(format!("body {body}"));
+    if message.body.state() != BodyUse::Untouched
+        && let Ok(body) = message.body.text(&Budget::large())
+    {
+        lines.push(format!("{BODY}{body}"));
     }
     lines
 }

@@ -7,8 +7,9 @@ use expression::synapse::Mode;
 
 use super::Compiler;
 
-/// What a designer notes for readers.
-const IGNORED_CHILDREN: &[&str] = &["description", "comment"];
+/// What a designer notes for readers, as an attribute of any element or as a child.
+const NOTE: &str = "description";
+const IGNORED_CHILDREN: &[&str] = &[NOTE, "comment"];
 
 /// An element under compilation. It notes which attributes and children are read; [`Element::finish`] reports the others.
 #[derive(Debug)]
@@ -208,7 +209,7 @@ impl<'d> Element<'d> {
         let read = self.read.borrow();
         for attribute in self.node.attributes() {
             let name = attribute.local_name();
-            if attribute.namespace().is_empty() && !read.contains(&name) {
+            if attribute.namespace().is_empty() && name != NOTE && !read.contains(&name) {
                 let message = format!("`{}` has no attribute `{name}`", self.name());
                 let nearest = base::names::nearest(name, read.iter().copied());
                 let help = nearest.map(|name| format!("did you mean `{name}`?"));

@@ -58,6 +58,10 @@ impl Compiler {
         if let Some(name) = element.optional("template") {
             return self.endpoint_of_template(element, name);
         }
+        if let Some(handler) = element.optional("onError") {
+            let help = format!("write onError=\"{handler}\" at the sequence that sends");
+            self.error(element, "`onError` of an endpoint is not served".to_owned(), Some(help));
+        }
         let (others, kinds): (Vec<_>, Vec<_>) = element
             .children()
             .filter(|child| !is_note(child))
@@ -181,8 +185,13 @@ impl Compiler {
                 return None;
             }
             other => {
-                let help = "docs/synapse.md lists the endpoints".to_owned();
-                self.error(child, format!("the endpoint `{other}` is not served"), Some(help));
+                let help = match other {
+                    "serviceDynamicLoadbalance" => "list the members in a `loadbalance`",
+                    "class" => "name the endpoint by `key-expression`, or write a `script` before",
+                    _ => "docs/synapse.md lists the endpoints",
+                };
+                let message = format!("the endpoint `{other}` is not served");
+                self.error(child, message, Some(help.to_owned()));
                 return None;
             }
         };
@@ -207,6 +216,9 @@ impl Compiler {
         for part in child.children().filter(|part| !is_note(part)) {
             match part.name() {
                 "timeout" => self.timeout(&part, &mut endpoint)?,
+                "suspendDurationOnFailure" => {
+                    self.suspend_for(&part, endpoint.suspend.get_or_insert_default())?
+                }
                 "suspendOnFailure" => {
                     self.suspend(&part, endpoint.suspend.get_or_insert_default())?
                 }

@@ -24,7 +24,6 @@ impl Compiler {
             let Some(name) = child.required(self, "name").map(str::to_owned) else { return };
             let default = child.optional("defaultValue").map(str::to_owned);
             let Some(mandatory) = child.flag(self, "isMandatory", false) else { return };
-            child.ignore(&["description"]);
             child.finish(self);
             parameters.push(TemplateParameter { name, default, mandatory });
         }
@@ -47,7 +46,7 @@ impl Compiler {
         let steps = self.steps(element.node());
         let on_error =
             element.optional("onError").and_then(|name| self.sequence_named(element, name));
-        element.ignore(&["description", "trace", "statistics"]);
+        element.ignore(&["trace", "statistics"]);
         if let Some(sequence) = self.program.sequences.get_mut(id.0 as usize) {
             *sequence = Sequence { steps, on_error };
         }
@@ -111,7 +110,7 @@ impl Compiler {
             self.error(&element, format!("unknown mediator `{name}`"), Some(help));
             return None;
         };
-        element.ignore(&["description", "trace", "statistics"]);
+        element.ignore(&["trace", "statistics"]);
         let mediator = (row.compile)(self, &element)?;
         element.finish(self);
         Some(Step { element: row.element, site: self.site(&element), mediator })

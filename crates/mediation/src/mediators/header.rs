@@ -149,7 +149,12 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
         Of::Block(block_name(compiler, element, name)?)
     };
     let is_xml = element.choice(compiler, "type", &[("STRING", false), ("OM", true)])?;
-    let value = if removes { None } else { Some(element.value_or_expression(compiler)?) };
+    let value = if removes {
+        element.ignore(&["value", "expression"]);
+        None
+    } else {
+        Some(element.value_or_expression(compiler)?)
+    };
     Some(Box::new(Header { of, value, is_xml }))
 }
 

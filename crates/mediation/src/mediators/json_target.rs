@@ -26,7 +26,7 @@ pub(super) enum Edit<'e> {
 /// Edits what `target` selects in a JSON body. A value inside one that is edited is not edited again.
 ///
 /// # Errors
-/// The body is not JSON; the path selects nothing, unless that would be removed.
+/// The body is not JSON; the path selects nothing, unless that would be removed, or is missing where it could be.
 pub(super) fn edit(
     target: &Expression,
     edit: Edit<'_>,
@@ -80,7 +80,7 @@ impl EvalContext for Alone<'_> {
     }
 }
 
-/// The text of `root` with the edit of what `target` selects in it; `None`: there is nothing to remove.
+/// The text of `root` with the edit of what `target` selects in it; `None`: there is nothing to remove, or to replace.
 fn edited_at(
     target: &Expression,
     context: &dyn EvalContext,
@@ -88,9 +88,9 @@ fn edited_at(
     edit: Edit<'_>,
     scene: &Scene<'_>,
 ) -> Result<Option<String>, Failure> {
-    let mut matches = match target.json_matches(context, scene.budget) {
-        Err(expression::Error::Missing(_)) => Vec::new(),
-        matches => matches?,
+    let (mut matches, is_definite) = match target.json_matches(context, scene.budget) {
+        Err(expression::Error::Missing(_)) => (Vec::new(), true),
+        matches => (matches?, false),
     };
     // A value that the path made is not a part of the body.
     matches.retain(|value| place(root, *value).is_some());
@@ -98,12 +98,53 @@ fn edited_at(
     if matches.is_empty() {
         return match edit {
             Edit::Remove => Ok(None),
+            Edit::Replace(_) if !is_definite || could_be(target, context, scene)? => {
+                let line = format!("enrich: `{target}` selects nothing, so nothing is replaced");
+                scene.environment.log(LogLevel::Warn, &line);
+                Ok(None)
+            }
             Edit::Replace(_) | Edit::Child(_) | Edit::Rename(_) => {
                 Err(fail(format!("`{target}` selects nothing")))
             }
         };
     }
     edited(root, &matches, edit, scene).map(Some)
+}
+
+/// Whether what a path does not select is only missing: there is the object that would have the member, or the array that
+/// would have the item. Source: Jayway JsonPath's `PathToken.handleObjectProperty` and `handleArrayIndex`.
+fn could_be(
+    target: &Expression,
+    context: &dyn EvalContext,
+    scene: &Scene<'_>,
+) -> Result<bool, Failure> {
+    let source = target.to_string();
+    let Some((parent, kind)) = parent(&source) else { return Ok(false) };
+    scene.budget.charge_steps(20 * parent.len() as u64)?;
+    let Ok(parent) = Expression::compile(&parent) else { return Ok(false) };
+    match parent.json_matches(context, scene.budget) {
+        Err(expression::Error::Missing(_)) => Ok(false),
+        found => Ok(found?.first().is_some_and(|value| value.kind() == kind)),
+    }
+}
+
+/// The path without its last step, and what that step is one of. `None`: a part of it is computed.
+fn parent(source: &str) -> Option<(String, json::Kind)> {
+    let (open, inner, close) =
+        [("json-eval(", ")"), ("${", "}")].into_iter().find_map(|(open, close)| {
+            Some((open, source.strip_prefix(open)?.strip_suffix(close)?.trim(), close))
+        })?;
+    if inner.contains('{') {
+        return None;
+    }
+    let (at, kind) = match inner.strip_suffix(']') {
+        Some(item) if item.trim_end().ends_with(['"', '\'']) => {
+            (item.rfind('[')?, json::Kind::Object)
+        }
+        Some(item) => (item.rfind('[')?, json::Kind::Array),
+        None => (inner.rfind('.')?, json::Kind::Object),
+    };
+    Some((format!("{open}{}{close}", inner.get(..at)?), kind))
 }
 
 /// The text of `root` with the edit of each of `matches`, which are in its order.

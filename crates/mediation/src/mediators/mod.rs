@@ -103,9 +103,9 @@ pub const MEDIATORS: &[Row] = &[
     Row { element: "respond",           compile: flow::respond,               about: "sends the message back to the client", attributes: "", differs: "" },
     Row { element: "rewrite",           compile: rewrite::compile,            about: "changes the parts of the message's address", attributes: "`inProperty`, `outProperty`; `rewriterule`: `condition` of `and`, `or`, `not`, `equal`, `match`; `action`: `type`, `fragment`, `value` or `xpath`, `regex`", differs: "Escapes in an address stay as they are. Conditions look at `url`, `header`, `param` and `property`." },
     Row { element: "scatter-gather",    compile: scatter_gather::compile,   about: "runs sequences on copies of the message, and collects the results", attributes: "`parallel-execution`, `target`, `target-variable`, `result-content-type`, `result-enclosing-element`; `aggregation`: `expression`, `condition`, `timeout` (ms), `min-messages`, `max-messages`; `sequence`", differs: "A sequence that fails fails the mediator." },
-    Row { element: "script",            compile: script::compile,             about: "runs JavaScript on the message", attributes: "`language`, `key`, `function`; `include`: `key`; the script", differs: "QuickJS with limits of time and memory; nothing survives a message. `mc` has the methods that read and set the payload, properties and addresses; XML is text, and Java's classes are absent. XML in JavaScript (E4X) is rejected. `make run` builds without it." },
+    Row { element: "script",            compile: script::compile,             about: "runs JavaScript on the message", attributes: "`language`, `key`, `function`; `include`: `key`; the script", differs: "QuickJS with limits of time and memory; nothing survives a message. `mc` has the methods that read and set the payload, properties and addresses; XML is text, and Java's classes are absent. XML in JavaScript (E4X) is rejected, or warned of where that is not certain. `make run` builds without it." },
     Row { element: "send",              compile: send::compile,               about: "sends a request to an endpoint, or a response to the client", attributes: "endpoint child; `receive`, `buildmessage`", differs: "" },
-    Row { element: "sequence",          compile: sequence::compile,           about: "runs another sequence", attributes: "`key`", differs: "" },
+    Row { element: "sequence",          compile: sequence::compile,           about: "runs another sequence", attributes: "`key`; or `name`, `onError` and mediators", differs: "" },
     Row { element: "switch",            compile: switch::compile,             about: "runs the first case whose pattern matches", attributes: "`source`; `case`, `default`", differs: "" },
     Row { element: "throttle",          compile: throttle::compile,           about: "limits concurrent requests, and each client's request rate", attributes: "`id`, `onAccept`, `onReject`; `policy`: `key`, or a policy with `MaximumConcurrentAccess` and, by `ID`, `MaximumCount`, `UnitTime` (ms), `ProhibitTimePeriod` (ms), `Allow` or `Deny`; `onAccept`, `onReject`", differs: "Counts are those of one process. `ID`s are addresses: the types `DOMAIN` and `ROLE` are rejected. An IPv6 /64 counts as one client. A request in progress that fails makes room too. Without `onReject` the message fails." },
     Row { element: "throwError",        compile: throw_error::compile,        about: "fails, so that the error handler takes over", attributes: "`type`, `errorMessage`", differs: "" },
@@ -126,14 +126,19 @@ endpoint is an `address`, `http` (with `basicAuth` or `oauth`), `default`, `wsdl
 property `loadbalance.weight` of its members with `WeightedRoundRobin`), `failover` or `recipientlist` (all at once;
 each response goes its own way after a `send`, and after a `call` the first one counts), one of a template, another one
 by `key`, or one by `key-expression`; groups may be inside groups. It has `timeout` (whose `duration` may be an
-expression in braces), `suspendOnFailure`, `markForSuspension` and `retryConfig`: after an error that a member lists in
-`enabledErrorCodes`, a group sends any request to the next member, and else only one that is safe to repeat. Each
-`property` of an endpoint, though not of a member of a group, is set on the messages that are sent there. The
-expressions of an endpoint cannot read the body. With `enableAddressing`, a message that is sent as SOAP gets the header
-blocks `To`, `MessageID` and `Action` of WS-Addressing in place of those that it has, `ReplyTo`, `From`, `FaultTo` and
-`RelatesTo` if the mediator `header` set them, and in the version `submission` an anonymous `ReplyTo`; other messages
-are sent as they are. `separateListener` is a warning: the response is the one on the connection of the request. A
-`member` of a `loadbalance` gets the path of the message at its `httpPort` or `httpsPort`, as the request came.
+expression in braces), `suspendOnFailure` (with a warning also `suspendDurationOnFailure`, in seconds),
+`markForSuspension` and `retryConfig`: after an error that a member lists in `enabledErrorCodes`, a group sends any
+request to the next member, and else only one that is safe to repeat. Each `property` of an endpoint, though not of a
+member of a group, is set on the messages that are sent there. The expressions of an endpoint cannot read the body. With
+`enableAddressing`, a message that is sent as SOAP gets the header blocks `To`, `MessageID` and `Action` of
+WS-Addressing in place of those that it has, `ReplyTo`, `From`, `FaultTo` and `RelatesTo` if the mediator `header` set
+them, and in the version `submission` an anonymous `ReplyTo`; other messages are sent as they are. `separateListener` is
+a warning: the response is the one on the connection of the request. A `member` of a `loadbalance` gets the path of the
+message at its `httpPort` or `httpsPort`, as the request came.
+
+A `GET` is sent without the body of the message, and without its `Content-Type`. With `format` `get` of the endpoint, or
+the `messageType` `application/x-www-form-urlencoded`, the children of the payload become its query. When a response is
+sent to the next service, its fields `Server` and `Date` are not.
 
 An `api` may have a `hostname` and a `port`, and a `resource` a `protocol`, a `content-type` and a pattern for the
 `user-agent`, as in Synapse: what they do not admit they do not serve, and the API with the next longest context may.

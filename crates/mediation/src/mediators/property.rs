@@ -294,6 +294,7 @@ fn read(
 ) -> Option<Property> {
     let name = name(compiler, element)?;
     if element.choice(compiler, "action", &[("set", false), ("remove", true)])? {
+        element.ignore(&["value", "expression", "type", "pattern", "group"]);
         return Some(Property { scope, name, action: Action::Remove });
     }
     let of = match element.optional("type") {

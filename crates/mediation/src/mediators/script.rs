@@ -62,6 +62,10 @@ const OF_HEAD: &[(PropertyScope, &str)] = &[
 /// How scripts name classes of Java.
 const JAVA: &[&str] = &["importPackage", "importClass", "JavaImporter", "Java.type", "Packages."];
 
+/// How Rhino's scripts begin the names of packages.
+const PACKAGES: &[&str] =
+    &["java.", "javax.", "org.apache.", "org.wso2.", "org.json.", "com.google."];
+
 /// What scripts for E4X have that is JavaScript otherwise.
 const E4X: &[&str] = &["new XML(", "new XMLList(", "XMLList(", "default xml namespace"];
 
@@ -321,7 +325,8 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
         compiler.error(element, message, None);
         return None;
     }
-    if let Some(name) = JAVA.iter().find(|name| source.contains(**name)) {
+    let mentioned = JAVA.iter().find(|name| source.contains(**name));
+    if let Some(name) = mentioned.or_else(|| PACKAGES.iter().find(|name| is_name(&source, name))) {
         let help = "write it in JavaScript alone, or as other mediators".to_owned();
         let message = format!("the script uses `{name}`, but there are no Java classes");
         compiler.error(element, message, Some(help));
@@ -367,7 +372,20 @@ const NO_E4X: &str = "XML in JavaScript (E4X) is not served: write XML as text";
 
 /// Whether `part` is somewhere in the script where it cannot be in a comment or a string.
 fn is_code(source: &str, part: &str) -> bool {
-    source.match_indices(part).filter_map(|(at, _)| source.get(..at)).any(|before| {
+    before_code(source, part).next().is_some()
+}
+
+/// The same of a name, which is not the end of another or a member.
+fn is_name(source: &str, name: &str) -> bool {
+    let is_inner = |before: &str| {
+        before.ends_with(|last: char| last.is_alphanumeric() || matches!(last, '_' | '$' | '.'))
+    };
+    before_code(source, name).any(|before| !is_inner(before))
+}
+
+/// What is before each `part` of the script that cannot be in a comment or a string.
+fn before_code<'s>(source: &'s str, part: &str) -> impl Iterator<Item = &'s str> {
+    source.match_indices(part).filter_map(|(at, _)| source.get(..at)).filter(|before| {
         let line = before.rsplit('\n').next().unwrap_or_default();
         !before.contains("/*")
             && !before.contains('`')

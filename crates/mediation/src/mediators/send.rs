@@ -5,7 +5,7 @@ use std::sync::Arc;
 use expression::{BodyUse, Expression, json};
 
 use super::inline::Inline;
-use super::sequence::Sequence;
+use super::sequence::{Sequence, sequence_named};
 use crate::compile::{Compiler, Element, serialise};
 use crate::mediator::To;
 use crate::message::{Direction, Format, MESSAGE_TYPE, NO_ENTITY_BODY};
@@ -13,6 +13,9 @@ use crate::pass_through::Routing;
 use crate::program::SequenceId;
 use crate::run::Scene;
 use crate::{Body, Code, Failure, Mediator, Message, Next, PropertyScope, PropertyValue};
+
+/// The property that names the sequence for the response to the next `send`.
+const RECEIVING_SEQUENCE: &str = "receiving_sequence";
 
 #[derive(Debug)]
 struct Send {
@@ -49,10 +52,22 @@ impl Mediator for Send {
         if self.to == To::Implied && (message.direction == Direction::Response || declared()) {
             return Ok(Next::Respond);
         }
-        let receive = self.receive.as_ref();
-        let receive = receive.map(|receive| receive.find(scene, message)).transpose()?;
+        let receive = match &self.receive {
+            Some(receive) => Some(receive.find(scene, message)?),
+            None => set_before(scene, message)?,
+        };
         Ok(Next::Send { to: self.to, receive })
     }
+}
+
+/// The sequence for the response that a property names, once. Source: Synapse's `Axis2SynapseEnvironment`.
+fn set_before(scene: &Scene<'_>, message: &mut Message) -> Result<Option<SequenceId>, Failure> {
+    let Some(name) = message.properties.get(PropertyScope::Synapse, RECEIVING_SEQUENCE) else {
+        return Ok(None);
+    };
+    let sequence = sequence_named(scene, &name.text())?;
+    message.remove(PropertyScope::Synapse, RECEIVING_SEQUENCE);
+    Ok(Some(sequence))
 }
 
 pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<Box<dyn Mediator>> {

@@ -10,6 +10,7 @@ const EVENTS: &str = "send the event to a collector over HTTP, with `clone` or `
 /// Element, and what to use instead. In the order of the alphabet.
 #[rustfmt::skip]
 pub(crate) const UNSERVED: &[(&str, &str)] = &[
+    ("annotatedCommand",   JAVA),
     ("bean",               "keep the values in properties or variables"),
     ("builder",            "remove it: a body is read when a mediator needs it"),
     ("class",              JAVA),
@@ -21,12 +22,16 @@ pub(crate) const UNSERVED: &[(&str, &str)] = &[
     ("entitlementService", OPENAPI),
     ("event",              SERVICE),
     ("eventPublisher",     EVENTS),
+    ("graphql",            "check the query in the service"),
+    ("jwt",                OPENAPI),
     ("NTLM",               SERVICE),
     ("oauthService",       OPENAPI),
     ("opa",                "ask the policy server with `call`, and `filter` by its response"),
     ("pojoCommand",        JAVA),
     ("publishEvent",       EVENTS),
     ("replace",            "write `enrich`, `payloadFactory` or `script`"),
+    ("rule",               "write `switch` or `filter`, or call a rule engine with `call`"),
+    ("sampler",            "write `throttle`"),
     ("smooks",             "write `xslt`, `payloadFactory` or `script`"),
     ("spring",             JAVA),
     ("store",              "send the message to a queue over HTTP, with `call`"),

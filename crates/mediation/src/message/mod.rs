@@ -7,7 +7,7 @@ pub(crate) mod charset;
 mod coding;
 pub(crate) mod fault;
 mod finish;
-mod form;
+pub(crate) mod form;
 mod format;
 pub(crate) mod formatter;
 mod head;

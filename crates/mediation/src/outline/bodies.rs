@@ -122,7 +122,13 @@ impl<'n> Walk<'n> {
                     false => parts,
                 }
             }
-            Split::Copies => Some(state),
+            Split::Copies => {
+                // It reads what becomes of its parts.
+                if let Some(ends) = ends.as_mut().filter(|_| !node.continues) {
+                    self.hold(node, ends);
+                }
+                Some(state)
+            }
         };
         after
     }

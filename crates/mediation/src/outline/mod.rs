@@ -81,7 +81,7 @@ pub struct Node {
     pub costs_ns: [u64; 3],
     /// `call` with a `target`: the response does not take the place of the body.
     pub keeps_body: bool,
-    /// `continueParent`
+    /// `continueParent`, or `continue-without-aggregation`
     pub continues: bool,
     /// Names and addresses that it sends to.
     pub sends_to: Vec<String>,
@@ -340,7 +340,9 @@ impl<'r> Reader<'r> {
             body_use,
             costs_ns: costs::of(step.element, body_use),
             keeps_body: step.element == "call" && child(node, "target").is_some(),
-            continues: node.attribute("", "continueParent") == Some("true"),
+            continues: ["continueParent", "continue-without-aggregation"]
+                .iter()
+                .any(|name| node.attribute("", name) == Some("true")),
             sends_to,
             split: split(step.element),
             branches,

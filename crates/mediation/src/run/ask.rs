@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::{AskId, Target};
 use crate::message::is_token;
-use crate::{Failure, Message, Properties, PropertyScope};
+use crate::{Failure, Head, Message, Properties, PropertyScope};
 
 /// What a run needs from outside.
 #[derive(Debug)]
@@ -39,15 +39,30 @@ impl Target {
         let named = self.method.clone().or_else(|| Some(set?.text().into_owned()));
         named.filter(|name| is_token(name))
     }
+
+    /// The method of a message with this head. `None`: whichever fits its body.
+    pub(super) fn method_of(
+        &self,
+        head: &dyn Head,
+        properties: Option<&Properties>,
+    ) -> Option<String> {
+        let own = || head.property(PropertyScope::Axis2, "HTTP_METHOD");
+        self.named_method(properties).or_else(|| Some(own()?.into_owned()))
+    }
 }
 
 impl Exchange {
     /// The method that it is sent with.
     pub(crate) fn method(&self, properties: Option<&Properties>) -> String {
-        let own = || self.message.head.property(PropertyScope::Axis2, "HTTP_METHOD");
-        let named = self.target.named_method(properties).or_else(|| Some(own()?.into_owned()));
         let default = if self.message.body.is_empty() { "GET" } else { "POST" };
-        named.unwrap_or_else(|| default.to_owned())
+        let method = self.target.method_of(&*self.message.head, properties);
+        method.unwrap_or_else(|| default.to_owned())
+    }
+
+    /// Whether its body is sent: not with `GET`. Source: Micro Integrator's `TargetRequestFactory`.
+    #[must_use]
+    pub fn sends_body(&self, properties: Option<&Properties>) -> bool {
+        self.method(properties) != "GET"
     }
 }
 

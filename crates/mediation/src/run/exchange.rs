@@ -6,7 +6,7 @@ use expression::{BodyUse, Budget};
 use super::branch::{self, At, Branch, End, Frame, Split, Wait};
 use super::target;
 use super::{Answer, Ask, AskId, Context, Event, Exchange, Run, Scene, Target, Turn, Waiter};
-use crate::message::{MESSAGE_TYPE, NO_ENTITY_BODY, NoHead, PlainHead, soap};
+use crate::message::{CONTENT_TYPE, MESSAGE_TYPE, NO_ENTITY_BODY, NoHead, PlainHead, form, soap};
 use crate::program::{Endpoint, EndpointKind, SequenceId, TimeoutAction};
 use crate::{
     Body, Code, Direction, Failure, Format, Message, PropertyScope, PropertyValue, To, limits,
@@ -14,6 +14,8 @@ use crate::{
 
 /// The property (axis2) of a message whose client gets 202 when it is sent.
 const FORCE_SC_ACCEPTED: &str = "FORCE_SC_ACCEPTED";
+/// The property (axis2) of a `POST` or `PUT` without a body.
+const FORCE_POST_PUT_NOBODY: &str = "FORCE_POST_PUT_NOBODY";
 /// The property of a message for which a SOAP fault as response is a failure.
 const FORCE_ERROR_ON_SOAP_FAULT: &str = "FORCE_ERROR_ON_SOAP_FAULT";
 
@@ -34,11 +36,15 @@ pub(super) fn finish(message: &mut Message, budget: &Budget) -> Result<(), Failu
     let bytes = message.finish(budget)?;
     // The body keeps what was written, unless that is nothing (`NO_ENTITY_BODY`).
     if bytes.is_some_and(|bytes| bytes.is_empty()) && !message.body.is_empty() {
-        let empty = Body::held(message.body.format(), Bytes::new());
-        message.body = empty.mapped_as(&message.body);
+        clear_body(message);
     }
     message.body.settle(budget);
     Ok(())
+}
+
+fn clear_body(message: &mut Message) {
+    let empty = Body::held(message.body.format(), Bytes::new());
+    message.body = empty.mapped_as(&message.body);
 }
 
 impl Run {
@@ -261,13 +267,28 @@ impl Run {
         message: &mut Message,
         context: Context<'_>,
     ) -> Result<(), Failure> {
-        if message.body.is_lost() && !message.says(PropertyScope::Axis2, NO_ENTITY_BODY) {
+        let method = target.method_of(&*message.head, Some(&message.properties));
+        let is_get = method.as_deref() == Some("GET");
+        let is_post = method.is_none_or(|method| matches!(&*method, "POST" | "PUT"));
+        let says = |name| message.says(PropertyScope::Axis2, name);
+        if is_post && says(FORCE_POST_PUT_NOBODY) {
+            message.remove_field(CONTENT_TYPE);
+            clear_body(message);
+        } else if message.body.is_lost() && !is_get && !says(NO_ENTITY_BODY) {
             return Err(Failure::lost_body());
         }
         let action = message.action(target.content_type.is_some());
         if let Some(content_type) = target.content_type {
             let value = PropertyValue::new(content_type);
             message.set(PropertyScope::Axis2, MESSAGE_TYPE, value, &self.budget)?;
+        }
+        let kind = message.properties.get(PropertyScope::Axis2, MESSAGE_TYPE);
+        if kind.is_some_and(|kind| Format::of(&kind.text()) == Format::Form)
+            && !message.says(PropertyScope::Axis2, NO_ENTITY_BODY)
+            && let Some(payload) = message.body.payload(&self.budget)?
+        {
+            let written = form::write(payload, &self.budget)?;
+            target.ask_for(&String::from_utf8_lossy(&written), is_get);
         }
         // The number that the ask gets, or a later one of no other.
         let number = self.last_id.saturating_add(1);

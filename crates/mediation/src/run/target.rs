@@ -78,6 +78,18 @@ impl Target {
         }
     }
 
+    /// Adds a form to the query of each target that is asked by `GET`. Source: Axis2's `XFormURLEncodedFormatter`.
+    pub(super) fn ask_for(&mut self, form: &str, is_get: bool) {
+        let is_get = self.method.as_ref().map_or(is_get, |method| method == "GET");
+        for member in &mut self.members {
+            member.ask_for(form, is_get);
+        }
+        if is_get && self.members.is_empty() && !form.is_empty() {
+            self.url.push(if self.url.contains('?') { '&' } else { '?' });
+            self.url.push_str(form);
+        }
+    }
+
     fn endpoint(
         scene: &Scene<'_>,
         message: &Message,

@@ -264,6 +264,10 @@ impl Run {
     /// The branch is at the end of its sequences.
     pub(super) fn ended(&mut self, branch: Box<Branch>, context: Context<'_>) -> Turn {
         if let Some((gather, part)) = branch.owner.filter(|_| !matches!(branch.end, End::Send(_))) {
+            // Whoever joins the parts reads their bodies.
+            if branch.message.body.state() == BodyUse::Untouched {
+                return self.ask_body(branch);
+            }
             self.part_ended(gather, part, Some(branch.message));
             return Turn::Gone;
         }

@@ -309,9 +309,12 @@ struct Host<'h> {
 
 impl Host<'_> {
     /// What the target, or the first of its members that is mocked, returns.
-    fn answer(&self, method: &str, exchange: &Exchange) -> Result<Message, Instead> {
+    fn answer(
+        &self,
+        (method, body): (&str, &str),
+        exchange: &Exchange,
+    ) -> Result<Message, Instead> {
         let (program, target) = (&self.setting.program, &exchange.target);
-        let body = exchange.message.body.text(&Budget::large()).unwrap_or_default();
         let members = target.members.iter();
         let mut instead = None;
         for member in members.chain(target.members.is_empty().then_some(target)) {
@@ -322,7 +325,7 @@ impl Host<'_> {
                 method,
                 url: &member.url,
                 message: &exchange.message,
-                body: &body,
+                body,
             };
             match mock::answer(&self.setting.mocks, &sent) {
                 Ok(response) => return Ok(response),
@@ -337,7 +340,10 @@ impl Host<'_> {
 impl Bench for Host<'_> {
     fn exchange(&self, exchange: Exchange, properties: Option<&Properties>) -> Option<Answer> {
         let method = exchange.method(properties);
-        let answer = self.answer(&method, &exchange);
+        let sent =
+            exchange.sends_body(properties).then(|| exchange.message.body.text(&Budget::large()));
+        let body = sent.transpose().ok().flatten().unwrap_or_default();
+        let answer = self.answer((&method, &body), &exchange);
         if let Err(instead) = &answer {
             self.log.borrow_mut().push(instead.note().to_owned());
         }

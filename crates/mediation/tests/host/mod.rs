@@ -10,7 +10,8 @@ use std::sync::Arc;
 
 use penstock_mediation::{
     Answer, Ask, AskId, Body, Code, Compiler, Direction, Environment, Event, Exchange, Failure,
-    Flow, Format, LogLevel, Memory, Message, Origin, PlainHead, Program, Run, Target,
+    Flow, Format, LogLevel, Memory, Message, Origin, PlainHead, Program, Run, Source, Streams,
+    Target,
 };
 use xpath::Budget;
 
@@ -107,6 +108,7 @@ pub(crate) struct Ran {
     /// The most exchanges at a time.
     pub(crate) parallel: usize,
     pub(crate) timers: usize,
+    /// Bodies of requests that were read.
     pub(crate) bodies: usize,
 }
 
@@ -161,7 +163,7 @@ pub(crate) fn drive_in(world: &World, mut run: Run, endpoint: &Endpoint) -> Ran 
         bodies: 0,
     };
     let mut answers: VecDeque<(AskId, Answer)> = VecDeque::new();
-    let mut silent = 0;
+    let (mut streams, mut silent) = (Streams::default(), 0);
     let mut timers = VecDeque::new();
     let mut is_answered = false;
     let mut answer_client = |outcome: Outcome, ran: &mut Ran| {
@@ -170,13 +172,19 @@ pub(crate) fn drive_in(world: &World, mut run: Run, endpoint: &Endpoint) -> Ran 
     };
     loop {
         match run.next_heavy(world) {
-            Event::Ask(id, Ask::Exchange(exchange)) => {
-                let Exchange { target, message, .. } = *exchange;
+            Event::Ask(id, Ask::Exchange(mut exchange)) => {
+                streams.hold(&mut exchange.message, exchange.source);
+                let Exchange { target, message, holds, .. } = *exchange;
                 let body = message.body.text(&Budget::default()).unwrap_or_default().into_owned();
                 let (url, noted) = (&target.url, noted(&target, &message));
                 ran.sent.push(format!("{url} {noted}{body}").trim_end().to_owned());
                 match endpoint(&target.url, &body) {
-                    Some(answer) => answers.push_back((id, answer)),
+                    Some(mut answer) => {
+                        if !holds {
+                            streams.take(id, &mut answer);
+                        }
+                        answers.push_back((id, answer));
+                    }
                     None => silent += 1,
                 }
                 ran.parallel = ran.parallel.max(answers.len() + silent);
@@ -185,11 +193,15 @@ pub(crate) fn drive_in(world: &World, mut run: Run, endpoint: &Endpoint) -> Ran 
                 ran.timers += 1;
                 timers.push_back(id);
             }
-            Event::Ask(id, Ask::Body(_)) => {
+            Event::Ask(id, Ask::Body(Source::Request)) => {
                 ran.bodies += 1;
                 run.answer(id, Answer::Body(STREAMED.into()));
             }
-            Event::Respond(message, _) => {
+            Event::Ask(id, Ask::Body(source)) => {
+                run.answer(id, streams.read(source).map_or(Answer::Lost, Answer::Body));
+            }
+            Event::Respond(mut message, source) => {
+                streams.hold(&mut message, source);
                 answer_client(Outcome::Responded(message), &mut ran);
             }
             Event::Accepted => answer_client(Outcome::Accepted, &mut ran),

@@ -66,6 +66,24 @@ impl Compiler {
         Some(())
     }
 
+    /// `suspendDurationOnFailure`, in seconds, from before `suspendOnFailure`. Source: Synapse's
+    /// `EndpointDefinitionFactory`.
+    pub(super) fn suspend_for(
+        &mut self,
+        element: &Element<'_>,
+        suspend: &mut Suspend,
+    ) -> Option<()> {
+        let seconds: u32 = self.number(element)?;
+        suspend.initial_ms = seconds.saturating_mul(1_000);
+        suspend.factor = 1.0;
+        let help = format!(
+            "write <suspendOnFailure> with <initialDuration>{}</initialDuration>",
+            suspend.initial_ms
+        );
+        self.warning(element, "`suspendDurationOnFailure` is obsolete".to_owned(), Some(help));
+        Some(())
+    }
+
     pub(super) fn retry(&mut self, element: &Element<'_>) -> Option<Retry> {
         let mut retry = Retry::All;
         for part in element.children() {
