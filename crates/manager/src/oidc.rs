@@ -15,6 +15,7 @@ use crate::form::Form;
 use crate::keys::ID_TOKEN;
 use crate::manager::{Manager, is_name};
 use crate::peer::Peer;
+use crate::register::is_redirect;
 use crate::reply::{Refusal, Reply};
 use crate::token::has;
 use crate::{inspect, reply};
@@ -148,7 +149,8 @@ pub(crate) async fn logout(manager: &Manager, form: &Form) -> Result<Reply, Refu
     manager.store.revoke_family(family).await?;
     let Some(redirect) = form.get("post_logout_redirect_uri") else { return Ok(signed_out()) };
     let client = manager.store.client(id).await?;
-    if !client.is_some_and(|client| has(&client.redirects, redirect)) {
+    let is_registered = client.is_some_and(|client| has(&client.redirects, redirect));
+    if !is_registered || !is_redirect(redirect) {
         let why = "the client has not registered this `post_logout_redirect_uri`";
         return Err(Refusal::InvalidRequest(why));
     }

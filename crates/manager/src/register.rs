@@ -114,8 +114,8 @@ pub(crate) async fn wso2(
         return Err(metadata("`owner` is not the user who registers"));
     }
     let grants = profile.grant_type.unwrap_or_default();
-    let redirects: Vec<String> =
-        profile.callback_url.into_iter().filter(|url| !url.is_empty()).collect();
+    let callback = profile.callback_url.unwrap_or_default();
+    let is_host = !callback.contains(':') && !callback.starts_with('/');
     let wanted = Wanted {
         name: name(profile.client_name)?,
         grants: self::grants(grants.split(' '))?,
@@ -123,7 +123,12 @@ pub(crate) async fn wso2(
             profile.token_scope.iter().flat_map(|scopes| scopes.split(' ')),
             "tokenScope",
         )?,
-        redirects: self::redirects(&redirects)?,
+        // WSO2's examples have `www.google.lk`. It is stored, and no code is sent there.
+        redirects: if is_host {
+            list([callback.as_str()].into_iter(), "callbackUrl")?
+        } else {
+            redirects(&[callback])?
+        },
         token_type: token_type(profile.token_type.as_deref(), "tokenType")?,
         proof: Proof::Secret,
         bound: false,
@@ -424,23 +429,8 @@ fn grants<'a>(names: impl Iterator<Item = &'a str>) -> Result<String, Refusal> {
     }
 }
 
-/// Redirect URIs without fragment: https, http on this machine, or an application's own scheme, which has a dot.
-/// Source: RFC 6749 section 3.1.2, RFC 8252 section 7.
 fn redirects(uris: &[String]) -> Result<String, Refusal> {
-    let allowed = |uri: &String| match uri.split_once(':')? {
-        ("https" | "http", _) => {
-            let parsed = uri.parse::<http::Uri>().ok()?;
-            let loopback = ["localhost", "127.0.0.1", "[::1]"].contains(&parsed.host()?);
-            Some(parsed.scheme_str() == Some("https") || loopback)
-        }
-        (scheme, rest) => {
-            let of_scheme = |byte: u8| byte.is_ascii_alphanumeric() || b"+.-".contains(&byte);
-            let own = scheme.contains('.') && scheme.bytes().all(of_scheme);
-            Some(own && rest.starts_with('/') && rest.parse::<http::Uri>().is_ok())
-        }
-    };
-    let wrong = |uri: &&String| uri.contains(['#', ' ']) || allowed(uri) != Some(true);
-    if let Some(wrong) = uris.iter().find(wrong) {
+    if let Some(wrong) = uris.iter().find(|uri| !is_redirect(uri)) {
         let rule =
             "use https, http on localhost, or a scheme such as com.example.app, without fragment";
         return Err(metadata(&format!("the redirect URI `{wrong}` is not allowed; {rule}")));
@@ -471,3 +461,21 @@ fn list<'a>(items: impl Iterator<Item = &'a str>, what: &str) -> Result<String, 
     }
     Ok(kept.join(" "))
 }
+/// Whether a browser may be sent to `uri`: https, http on this machine, or an application's own scheme, which has a dot;
+/// without fragment. Source: RFC 6749 section 3.1.2, RFC 8252 section 7.
+pub(crate) fn is_redirect(uri: &str) -> bool {
+    let of_scheme = |byte: u8| byte.is_ascii_alphanumeric() || b"+.-".contains(&byte);
+    let allowed = |(scheme, rest): (&str, &str)| match scheme {
+        "https" | "http" => uri.parse::<http::Uri>().is_ok_and(|parsed| {
+            let loopback = ["localhost", "127.0.0.1", "[::1]"];
+            let is_here = parsed.host().is_some_and(|host| loopback.contains(&host));
+            is_here || parsed.host().is_some() && scheme == "https"
+        }),
+        _ => {
+            let own = scheme.contains('.') && scheme.bytes().all(of_scheme);
+            own && rest.starts_with('/') && rest.parse::<http::Uri>().is_ok()
+        }
+    };
+    !uri.contains(['#', ' ']) && uri.split_once(':').is_some_and(allowed)
+}
+
