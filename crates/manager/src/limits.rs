@@ -48,6 +48,8 @@ pub const SKEW_S: u64 = 60;
 pub const NONCE_BYTES_MAX: usize = 255;
 /// Clients in the store. More: registration returns 503.
 pub const CLIENTS_MAX: u64 = 100_000;
+/// Clients in one response to an administrator who lists them. More: in the next one.
+pub const CLIENTS_PAGE_MAX: u32 = 1_000;
 /// Opaque and refresh tokens, codes, revocations of JWTs, and assertions that were used, in the store. More: 503 until some expire, except for
 /// revocations. A million takes about 300 MB.
 pub const TOKENS_MAX: u64 = 1_000_000;

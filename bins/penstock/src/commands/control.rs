@@ -53,6 +53,8 @@ enum Command {
     /// Add, list or remove users, or change a password; also while the control plane runs
     #[command(subcommand)]
     User(User),
+    /// Print the id, name and owner of all clients
+    Clients,
     /// Copy the SQLite database to a new file; also while the control plane runs
     Backup { file: PathBuf },
     /// Replace the SQLite database by a backup; the control plane must not run
@@ -77,7 +79,12 @@ enum User {
         password: NewPassword,
     },
     /// Remove a user, and revoke the user's tokens
-    Remove { name: String },
+    Remove {
+        name: String,
+        /// The administrator who takes over the clients that the user registered
+        #[arg(long, value_name = "NAME")]
+        clients_to: Option<String>,
+    },
     /// Print the names of all users
     List,
 }
@@ -168,8 +175,16 @@ fn change(database: &Database, command: &Command) -> Result<(), Failure> {
         Command::User(User::Password { name, password }) => {
             change_user(database, name, UserChange::Password, Some(password))
         }
-        Command::User(User::Remove { name }) => {
-            change_user(database, name, UserChange::Remove, None)
+        Command::User(User::Remove { name, clients_to }) => {
+            change_user(database, name, UserChange::Remove { heir: clients_to.as_deref() }, None)
+        }
+        Command::Clients => {
+            let mut lines = String::new();
+            manager::list_clients(database, |id, name, owner| {
+                lines.push_str(&format!("{id} {name} ({owner})\n"));
+            })
+            .map_err(Failure::error)?;
+            stdout(&lines)
         }
         Command::Backup { file } => manager::backup(database, file).map_err(Failure::error),
         Command::Restore { file } => manager::restore(database, file).map_err(Failure::error),
@@ -179,7 +194,7 @@ fn change(database: &Database, command: &Command) -> Result<(), Failure> {
 fn change_user(
     database: &Database,
     name: &str,
-    change: UserChange,
+    change: UserChange<'_>,
     password: Option<&NewPassword>,
 ) -> Result<(), Failure> {
     let file = password.and_then(|password| password.password_file.as_deref());
