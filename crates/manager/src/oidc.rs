@@ -104,15 +104,17 @@ pub(crate) async fn userinfo(
     let claims = inspect::active(manager, token).await?.ok_or(Refusal::InvalidToken)?;
     // Without the scheme, a proof does not count. Source: RFC 9449 section 7.1.
     let client = claims["client_id"].as_str().unwrap_or_default();
-    let key = if has_key {
+    let proof = if has_key {
         let (method, path) = (method.as_str(), "/oauth2/userinfo");
-        let subject = Subject { method, path, token: Some(token), client };
-        manager.proven_key(head, subject).await?
+        manager.proof(head, Subject { method, path, token: Some(token) })?
     } else {
         None
     };
-    if claims["cnf"]["jkt"].as_str() != key.as_deref() {
+    if claims["cnf"]["jkt"].as_str() != proof.as_ref().map(|proof| &*proof.key) {
         return Err(Refusal::InvalidToken);
+    }
+    if let Some(proof) = &proof {
+        manager.spend_proof(proof, client).await?;
     }
     // Source: RFC 8705 section 3.
     let bound = claims["cnf"]["x5t#S256"].as_str();

@@ -30,7 +30,7 @@ pub use database::{Database, Store};
 pub use devices::{Decision, Device};
 pub use failures::Failures;
 pub use revocations::{Revocation, TokensOfClient};
-pub use tokens::{NewKey, Rotation, Token, TokenKind};
+pub use tokens::{NewKey, Rotation, Rows, Token, TokenKind};
 pub use users::{NewUser, User};
 
 use std::path::PathBuf;
