@@ -100,7 +100,7 @@ pub struct Options {
 /// Why the control plane cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    #[error("cannot listen on {address}: {source}")]
+    #[error("cannot listen on {address} (`[control] https`): {source}")]
     Listen { address: SocketAddr, source: io::Error },
     #[error("{0}")]
     Keys(String),
