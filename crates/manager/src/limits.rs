@@ -103,6 +103,8 @@ pub const USER_FAILURES_MAX: u32 = 100;
 /// Failed attempts of users from one address, or one IPv6 /64, after which further ones are slowed. Many users can share
 /// an address.
 pub const ADDRESS_FAILURES_MAX: u32 = 50;
+/// Time for which browsers keep the response to a preflight request, in seconds.
+pub const PREFLIGHT_S: u64 = 600;
 /// Device codes that clients without a secret get at once for one address, or one IPv6 /64; one more every
 /// [`FAILURE_S`]. Further requests are slowed.
 pub const ADDRESS_DEVICES_MAX: u32 = 100;

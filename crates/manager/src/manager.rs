@@ -65,6 +65,7 @@ pub(crate) struct Manager {
     pub(crate) api_keys: Option<ApiKeySettings>,
     /// Whose `X-Forwarded-For` says who their clients are.
     pub(crate) trusted_proxies: Vec<Block>,
+    pub(crate) cors_origins: Vec<String>,
     pub(crate) check_plan: CheckPlan,
     pub(crate) clock: SystemClock,
     passwords: Passwords,
@@ -102,6 +103,7 @@ impl Manager {
             providers: Vec::new(),
             api_keys: None,
             trusted_proxies: Vec::new(),
+            cors_origins: Vec::new(),
             check_plan,
             clock: SystemClock::new(),
             passwords: Passwords::new(),

@@ -283,6 +283,7 @@ fn start(
         check_plan: formats::declarative::check_published_plan,
         api_keys: settings.api_keys.clone(),
         trusted_proxies: settings.trusted_proxies.clone(),
+        cors_origins: settings.cors_origins.clone(),
         directory: directory.transpose()?,
         client_ca: client_ca.transpose()?,
         admin_password: password.map_err(Failure::error)?,

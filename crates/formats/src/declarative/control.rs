@@ -49,6 +49,7 @@ pub(super) fn read(
         admin_password: password(control, outside, report),
         client_ca: sections::paths(control, "client_ca", outside, report),
         trusted_proxies: sections::blocks(control, "trusted_proxies", report),
+        cors_origins: cors_origins(control, report),
         providers: providers::read(control, &trusted_issuers, outside, report),
         trusted_issuers,
         ldap: ldap::read(control, outside, report),
@@ -105,6 +106,21 @@ fn issuer(table: &Table<'_>, report: &mut Report) -> Option<String> {
         report.error(place, message, "write https://HOST:9443/oauth2/token");
     }
     Some(text.to_owned())
+}
+
+fn cors_origins(table: &Table<'_>, report: &mut Report) -> Vec<String> {
+    let mut origins = Vec::new();
+    for (text, place) in table.texts("cors_origins", report).unwrap_or_default() {
+        match crate::openapi::cors::origin(text) {
+            Ok(origin) if origin.contains('*') && origin != "*" => {
+                let message = format!("`{}` is a pattern", shorten(text));
+                report.error(place, message, "list the origins, or write `*` alone");
+            }
+            Ok(origin) => origins.push(origin),
+            Err((message, help)) => report.error(place, message, help),
+        }
+    }
+    origins
 }
 
 fn password(table: &Table<'_>, outside: &Outside<'_>, report: &mut Report) -> Option<Vec<u8>> {
