@@ -140,13 +140,20 @@ fn database(
     outside: &Outside<'_>,
     report: &mut Report,
 ) -> Option<StoreSettings> {
-    let (text, place) = table.text("url", report)?;
+    let item = table.get("url")?;
+    let (text, place) = if item.value.as_table().is_some() {
+        let secret = secret::read(table, "url", "store.url", outside, report)?;
+        (String::from_utf8(secret).unwrap_or_default(), item.place)
+    } else {
+        let (text, place) = table.text("url", report)?;
+        (text.to_owned(), place)
+    };
     match text.split_once(':') {
         Some(("sqlite", file)) if !file.is_empty() && !file.starts_with("//") => {
             Some(StoreSettings::Sqlite(outside.path(file)))
         }
         Some(("postgres" | "postgresql" | "mysql" | "mariadb", _)) => {
-            Some(StoreSettings::Server(text.to_owned()))
+            Some(StoreSettings::Server(text))
         }
         Some(_) | None => {
             // The URL can contain a password and is not repeated.

@@ -111,6 +111,8 @@ pub const MANUAL: &[(&str, &str, &str)] = &[
     ("control.provider.role.name", "string; required in this section", "A role, as in `[[control.ldap.role]]`."),
     ("control.provider.role.groups", "list of strings; required in this section", "The groups whose members have the role."),
     ("store.url", "URL; default: \"sqlite:penstock.db\"", "Database of the control plane: `sqlite:FILE`, or a PostgreSQL, MySQL or MariaDB server, which several instances can share: `postgres://USER:PASSWORD@HOST/DATABASE` or `mysql://USER:PASSWORD@HOST/DATABASE` ([TLS and versions](credentials.md#use-a-database-server)). Its tables are created and updated at every start. Needs a restart."),
+    ("store.url.env", "name of an environment variable", "A URL with a password, written as `url = { env = \"NAME\" }`."),
+    ("store.url.file", "path", "The same from a file, written as `url = { file = \"path\" }`. A trailing newline is not part of the URL."),
     ("quotas.redis", "URL; required in this section", "Redis or Valkey, by which gateways share the counts of their limits: `redis://HOST:6379`, or `rediss://HOST:6379` for TLS; a user (`redis://USER@HOST`) and the number of a database (`/1`) may be named. No request waits for it: docs/quotas.md says by how much limits may be exceeded. Absent section: each gateway counts alone. The keys of this section need a restart."),
     ("quotas.password.env", "name of an environment variable", "Its password, written as `password = { env = \"NAME\" }`."),
     ("quotas.password.file", "path", "The same from a file, written as `password = { file = \"path\" }`. A trailing newline is not part of the password."),
