@@ -78,6 +78,38 @@ fn only_a_user_may_register_clients_and_only_for_themselves() {
 }
 
 #[test]
+fn after_sighup_the_log_names_what_needs_a_restart() {
+    let ldap = |password: &str| {
+        format!(
+            "[control.ldap]\nurls = [\"ldaps://127.0.0.1:1\"]\nbind_dn = \"cn=a\"\n\
+             bind_password = {{ file = \"{password}\" }}\nbase = \"o=a\"\n"
+        )
+    };
+    let files = Files::new().toml(&(crate::key_manager::control() + &ldap("ldap-password")));
+    files.write("ldap-password", "before");
+    let manager = KeyManager::of(files);
+    let reload = || manager.process.signal(nix::sys::signal::Signal::SIGHUP);
+    reload();
+    manager.process.wait_for("certificates read again");
+    assert!(!manager.process.text().contains("after a restart"), "nothing has changed");
+
+    manager.files.write("ldap-password", "after");
+    reload();
+    manager.process.wait_for("after a restart");
+    let file = manager.files.path("penstock.toml");
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert_eq!(manager.process.text().matches("after a restart").count(), 1);
+    assert!(manager.process.text().contains("[control.ldap]"), "{}", manager.process.text());
+    let changed = text.replace("[control]\n", "[control]\naccess_token_s = 60\n");
+    std::fs::write(&file, &changed).unwrap();
+    reload();
+    manager.process.wait_for("section=[control] ");
+    std::fs::write(&file, changed.replace("access_token_s = 60", "access_token_s = 1")).unwrap();
+    reload();
+    manager.process.wait_for("`access_token_s`");
+}
+
+#[test]
 fn registering_again_replaces_the_secret() {
     let manager = KeyManager::start();
     let (id, old) = manager.register("apictl", json!({}));

@@ -3,7 +3,7 @@
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use harness::{Client, Files, Process, Upstream};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::key_manager::{KeyManager, PASSWORD, SIGN_IN, basic, error};
 use crate::revocations;
@@ -277,6 +277,48 @@ fn a_client_with_too_many_tokens_gets_no_more_and_others_do() {
     assert!(refused, "the tokens were counted");
     assert_eq!(error(&token(&full)), "503 temporarily_unavailable");
     assert_eq!(token(&other).status, 200);
+}
+
+const DEVICE: &str = "urn:ietf:params:oauth:grant-type:device_code";
+
+#[test]
+fn whoever_asks_for_many_device_codes_is_slowed_and_nobody_else() {
+    let manager = KeyManager::start();
+    let app = manager.register("app", json!({ "grantType": format!("password {DEVICE}") }));
+    let app = (app.0.as_str(), app.1.as_str());
+    let metadata = json!({
+        "client_name": "tv", "token_endpoint_auth_method": "none", "grant_types": [DEVICE],
+    });
+    let path = "/api/identity/oauth2/dcr/v1.1/register";
+    let public = manager.post_json(path, Some(("admin", PASSWORD)), &metadata);
+    let public: Value = serde_json::from_slice(&public.body).unwrap();
+    let form = format!("client_id={}", public["client_id"].as_str().unwrap());
+    let device = || manager.post("/oauth2/device_authorize", None, &form);
+    let answers: Vec<u16> = (0..105).map(|_| device().status).collect();
+    assert_eq!(answers[..100], [200; 100]);
+    assert!(answers[100..].contains(&429), "{answers:?}");
+    // Neither sign-ins from that address, nor a client that authenticates.
+    manager.token(app, SIGN_IN);
+    assert_eq!(manager.post("/oauth2/device_authorize", Some(app), "").status, 200);
+}
+
+#[test]
+fn users_sign_in_to_a_client_with_too_many_device_codes() {
+    let manager = KeyManager::start();
+    let (id, secret) =
+        manager.register("app", json!({ "grantType": format!("password {DEVICE}") }));
+    let columns = "hash, user_code, family, client, scope, expires_s, decision, subject, decided_s, auth_s, polled_s";
+    insert(&manager, &format!("devices ({columns})"), |i| {
+        format!("'hash{i}', 'u{i}', 'f', '{id}', 'x', 9000000000, 0, '', 0, 0, 0")
+    });
+    // They are counted soon after the start.
+    let manager = manager.restart();
+    let login = (id.as_str(), secret.as_str());
+    let device = || manager.post("/oauth2/device_authorize", Some(login), "");
+    let refused = (0..10_000).any(|_| device().status != 200);
+    assert!(refused, "the device codes were counted");
+    assert_eq!(error(&device()), "503 temporarily_unavailable");
+    manager.token(login, SIGN_IN);
 }
 
 #[test]

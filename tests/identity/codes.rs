@@ -3,7 +3,7 @@
 use harness::{Response, wait_until};
 use serde_json::{Value, json};
 
-use crate::key_manager::{ISS, KeyManager, error, success};
+use crate::key_manager::{ISS, KeyManager, SIGN_IN, error, success};
 
 const REDIRECT: &str = "https://app.example/callback?a=b";
 const ENCODED_REDIRECT: &str = "https%3A%2F%2Fapp.example%2Fcallback%3Fa%3Db";
@@ -296,5 +296,29 @@ fn redirect_uris_that_could_leak_a_code_are_not_registered() {
         let login = Some(("admin", crate::key_manager::PASSWORD));
         let response = manager.post_json(path, login, &body);
         assert_eq!(response.status, status, "{uri}: {}", response.text());
+    }
+}
+
+#[test]
+fn the_callback_of_wso2s_examples_is_registered_and_no_code_is_sent_there() {
+    let manager = KeyManager::start();
+    for callback in ["www.google.lk", "wso2.org", "localhost/callback", ""] {
+        let more = json!({
+            "callbackUrl": callback,
+            "grantType": "authorization_code password refresh_token",
+            "tokenScope": "Production",
+        });
+        let (id, secret) = manager.register("rest_api_admin", more);
+        manager.token((&id, &secret), SIGN_IN);
+        let query = format!(
+            "response_type=code&client_id={id}&redirect_uri={callback}\
+             &code_challenge={CHALLENGE}&code_challenge_method=S256"
+        );
+        let asked = manager.get(&format!("/oauth2/authorize?{query}"));
+        let decided = manager.post("/oauth2/authorize", None, &(query + ALLOW));
+        for response in [asked, decided] {
+            assert_eq!(error(&response), "400 invalid_request", "{callback}");
+            assert_eq!(response.header("Location"), None);
+        }
     }
 }

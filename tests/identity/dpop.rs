@@ -7,6 +7,7 @@ use crate::key_manager::{KeyManager, Login, PASSWORD, basic, error, success};
 use crate::revocations::gateway;
 
 pub(crate) const TOKEN: &str = "POST https://localhost:9443/oauth2/token";
+const DEVICE: &str = "urn:ietf:params:oauth:grant-type:device_code";
 const CLIENT_CREDENTIALS: &str = "grant_type=client_credentials";
 
 /// The header field with a proof for `request`, without a token.
@@ -107,6 +108,10 @@ fn the_refresh_token_of_a_public_client_and_userinfo_need_the_key() {
     let form = format!("user_code={code}&username=admin&password={password}&decision=allow");
     assert_eq!(manager.post("/oauth2/device", None, &form).status, 200);
     let (key, thief) = (ProofKey::default(), ProofKey::default());
+    // Nobody takes rows of a public client by proofs for codes that do not exist.
+    let invented = format!("client_id={id}&grant_type={DEVICE}&device_code=invented");
+    assert_eq!(error(&post(&manager, &proof(&thief, TOKEN), &invented)), "400 invalid_grant");
+    assert_eq!(manager.sql("SELECT COUNT(*) FROM revoked").trim(), "0");
     let form = format!(
         "client_id={id}&grant_type=urn:ietf:params:oauth:grant-type:device_code&device_code={}",
         text(&device, "device_code")

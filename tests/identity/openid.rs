@@ -34,6 +34,43 @@ fn userinfo(manager: &KeyManager, fields: &str) -> Response {
 }
 
 #[test]
+fn applications_of_listed_origins_may_read_responses_and_no_others() {
+    let manager = KeyManager::with("cors_origins = [\"https://app.example\"]\n");
+    let send = |line: &str, origin: &str| {
+        let fields = format!("Origin: {origin}\r\nAccess-Control-Request-Method: POST\r\n");
+        manager.connect().fetch(line, &fields)
+    };
+    let allowed =
+        |response: &Response| response.header("Access-Control-Allow-Origin").map(str::to_owned);
+    let own = "https://app.example";
+    for path in
+        ["/oauth2/token", "/oauth2/jwks", "/oauth2/userinfo", "/.well-known/openid-configuration"]
+    {
+        let preflight = send(&format!("OPTIONS {path}"), own);
+        assert_eq!((preflight.status, allowed(&preflight).as_deref()), (204, Some(own)), "{path}");
+        let names = preflight.header("Access-Control-Allow-Headers").unwrap();
+        assert!(names.contains("authorization") && names.contains("dpop"), "{names}");
+        let found = send(&format!("GET {path}"), own);
+        assert_eq!(allowed(&found).as_deref(), Some(own), "{path}");
+        assert_eq!(found.header("Access-Control-Allow-Credentials"), None);
+        for method in ["OPTIONS", "GET"] {
+            let foreign = send(&format!("{method} {path}"), "https://evil.example");
+            assert_eq!(allowed(&foreign), None, "{method} {path}");
+            assert_eq!(foreign.header("Vary"), Some("origin"));
+        }
+    }
+    // Pages and what administrators use are for no origin.
+    for path in ["/oauth2/authorize", "/oauth2/introspect", "/client-registration/v0.17/register"] {
+        let preflight = send(&format!("OPTIONS {path}"), own);
+        assert_eq!((preflight.status, allowed(&preflight)), (405, None), "{path}");
+    }
+    let closed = KeyManager::start();
+    let fields = format!("Origin: {own}\r\nAccess-Control-Request-Method: POST\r\n");
+    let preflight = closed.connect().fetch("OPTIONS /oauth2/token", &fields);
+    assert_eq!((preflight.status, allowed(&preflight)), (405, None));
+}
+
+#[test]
 fn the_scope_openid_brings_an_id_token_and_the_claims_of_the_user() {
     let manager = KeyManager::start();
     let (id, secret) = client(&manager);

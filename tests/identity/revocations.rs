@@ -101,6 +101,39 @@ fn revoke(manager: &KeyManager, login: Login<'_>, token: &str) {
 }
 
 #[test]
+fn damage_on_the_disk_is_named_and_no_revoked_token_passes_when_the_key_manager_is_back() {
+    let manager = KeyManager::start();
+    let own = manager.register("gateway", json!({}));
+    let own = (own.0.as_str(), own.1.as_str());
+    let upstream = Upstream::fixed("from the upstream");
+    let (files, process) = gateway(&manager, own, &upstream);
+    let issued = manager.token(own, "grant_type=client_credentials");
+    let token = text(&issued, "access_token");
+    revoke(&manager, own, token);
+    wait_until_rejected(&process, token);
+    drop(process);
+    let mut all = std::fs::read_dir(files.path("data")).unwrap().map(|one| one.unwrap().path());
+    let file = all.find(|file| file.to_str().unwrap().contains("/revoked-")).unwrap();
+    let stopped = manager.stop();
+    let process = Process::gateway(&files);
+    assert_eq!(fetch(&process, token).status_and_code(), "401 900901", "while it is down");
+    drop(process);
+
+    // Another valid hash.
+    let mut bytes = std::fs::read(&file).unwrap();
+    bytes[0] = if bytes[0] == b'A' { b'B' } else { b'A' };
+    std::fs::write(&file, bytes).unwrap();
+    let process = Process::gateway(&files);
+    process.wait_for("the line is damaged");
+    assert_eq!(fetch(&process, token).status, 200, "as the documentation says");
+    let manager = stopped.start();
+    wait_until_rejected(&process, token);
+    drop((process, manager));
+    let process = Process::gateway(&files);
+    assert_eq!(fetch(&process, token).status_and_code(), "401 900901", "the file is whole again");
+}
+
+#[test]
 fn a_revoked_token_is_rejected_by_every_gateway_although_it_is_cached() {
     let manager = KeyManager::start();
     let own = manager.register("gateway", json!({}));

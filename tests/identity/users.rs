@@ -1,8 +1,10 @@
 //! Users beside the administrator, as the command line adds and removes them.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
-use crate::key_manager::{KeyManager, PASSWORD, error, success};
+use crate::key_manager::{KeyManager, PASSWORD, basic, error, success};
 
 const MARK: &str = "password (shown only now): ";
 
@@ -65,6 +67,67 @@ fn only_administrators_register_clients() {
     assert_eq!(register("ann", &user), (403, "access_denied".to_owned()));
     assert_eq!(register("bob", &admin).0, 200);
     assert_eq!(register("admin", PASSWORD).0, 200);
+}
+
+#[test]
+fn the_clients_of_an_administrator_who_leaves_are_taken_over_or_removed() {
+    const PATH: &str = "/api/identity/oauth2/dcr/v1.1/register";
+    let manager = KeyManager::start();
+    let bob = printed(&manager, &["user", "add", "bob", "--admin"]);
+    let ann = printed(&manager, &["user", "add", "ann"]);
+    let register = |name: &str| {
+        let body = json!({ "client_name": name });
+        let response = manager.post_json(PATH, Some(("bob", &bob)), &body);
+        let body: Value = serde_json::from_slice(&response.body).unwrap();
+        ["client_id", "client_secret"].map(|member| body[member].as_str().unwrap().to_owned())
+    };
+    let send = |method: &str, path: &str, login: (&str, &str)| {
+        manager.connect().fetch(&format!("{method} {PATH}{path}"), &basic(Some(login)))
+    };
+    let ([one, secret], [other, _], [third, _]) =
+        (register("one"), register("other"), register("a"));
+    let (same, _) = manager.register("a", json!({}));
+    let admin = ("admin", PASSWORD);
+
+    // Other administrators see and remove them, other users do not.
+    let found = success(&send("GET", &format!("/{one}"), admin));
+    assert_eq!((&found["client_name"], &found["owner"]), (&json!("one"), &json!("bob")));
+    assert_eq!(found.get("client_secret"), None);
+    let list = success(&send("GET", "", admin));
+    let ids = |list: &Value| -> BTreeSet<String> {
+        let id = |client: &Value| client["client_id"].as_str().unwrap().to_owned();
+        list["clients"].as_array().unwrap().iter().map(id).collect()
+    };
+    assert_eq!(ids(&list), [&one, &other, &third, &same].into_iter().cloned().collect());
+    let last = ids(&list).into_iter().next_back().unwrap();
+    assert!(ids(&success(&send("GET", &format!("?after={last}"), admin))).is_empty());
+    for path in [String::new(), format!("/{one}")] {
+        assert_eq!(error(&send("GET", &path, ("ann", &ann))), "403 access_denied");
+    }
+    assert_eq!(send("DELETE", &format!("/{other}"), ("ann", &ann)).status, 403);
+    assert_eq!(send("DELETE", &format!("/{other}"), admin).status, 204);
+    assert_eq!(send("GET", &format!("/{other}"), admin).status, 404);
+
+    // The others need a new owner.
+    let remove = |heir: &str| manager.command(&["user", "remove", "bob", "--clients-to", heir]);
+    for ((code, text), expect) in [
+        (manager.command(&["user", "remove", "bob"]), "`bob` has registered 2 clients"),
+        (remove("ann"), "`ann` is not an administrator"),
+        (remove("bob"), "`bob` is not an administrator"),
+        (remove("admin"), "a client of the name `a`"),
+    ] {
+        assert!(code == Some(1) && text.contains(expect), "{text}");
+    }
+    assert_eq!(send("DELETE", &format!("/{third}"), admin).status, 204);
+    assert_eq!(remove("admin"), (Some(0), String::new()));
+    let (_, list) = manager.command(&["clients"]);
+    assert!(list.contains(&format!("{one} one (admin)\n")), "{list}");
+    let (_, renewed) = manager.register("one", json!({}));
+    let status = |secret: &str| {
+        let login = Some((one.as_str(), secret));
+        manager.post("/oauth2/token", login, "grant_type=client_credentials").status
+    };
+    assert_eq!((status(&secret), status(&renewed)), (401, 200));
 }
 
 #[test]

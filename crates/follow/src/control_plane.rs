@@ -2,9 +2,9 @@
 //! restarts knows them while the control plane is down.
 //!
 //! The file is appended to: a line of JSON for each change, that of a plan after `plan`, and `== REVISION` after each
-//! response. What follows the last number is asked for again. So is everything after `= REVISION`, which versions without
-//! plans wrote. If a line is incomplete or damaged, or most of them are
-//! outdated, everything is asked for again, and a new file replaces it.
+//! response, each with a checksum ([`crate::lines`]). What follows the last number is asked for again. If a line is
+//! incomplete, damaged or without checksum, or most of them are outdated, everything is asked for again, and a new file
+//! replaces it.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -19,6 +19,7 @@ use formats::declarative::{ApplicationPage, PublishedApplication, PublishedPlan}
 use model::{Diagnostic, Feed, Plans};
 
 use crate::feed::Next;
+use crate::lines;
 
 /// What the line of a plan begins with.
 const PLAN: &[u8] = b"plan ";
@@ -158,6 +159,8 @@ pub(crate) struct Log {
     lines: Option<usize>,
     /// The last number in it.
     revision: u64,
+    /// The number of the first line that was damaged when it was read.
+    damaged: Option<usize>,
     /// How many of them are needed.
     pub(crate) needed: usize,
     /// Whether a new file is being written, which will replace it.
@@ -166,10 +169,8 @@ pub(crate) struct Log {
 
 impl Log {
     pub(crate) fn of(folder: &Path, url: &str) -> Self {
-        let hash = jose::sha256(url.as_bytes());
-        let name: String = hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-        let file = folder.join(format!("applications-{name}"));
-        Self { file, lines: Some(0), revision: 0, needed: 0, anew: false }
+        let file = folder.join(format!("applications-{}", lines::short_hash(url.as_bytes())));
+        Self { file, lines: Some(0), revision: 0, damaged: None, needed: 0, anew: false }
     }
 
     pub(crate) fn file(&self) -> &Path {
@@ -180,8 +181,8 @@ impl Log {
         self.file.parent().unwrap_or(Path::new("."))
     }
 
-    /// Hands what was kept to `each`, in order. Returns the number up to which all is known; if the file is damaged, 0:
-    /// all is asked for again.
+    /// Hands what was kept to `each`, in order, without what is damaged. Returns the number up to which all is known; if the
+    /// file is damaged, 0: all is asked for again.
     ///
     /// # Errors
     /// It exists and cannot be read.
@@ -192,23 +193,24 @@ impl Log {
             Err(error) => return Err(error),
         };
         let (mut reader, mut line) = (BufReader::new(opened), Vec::new());
-        let (mut revision, mut lines) = (0, 0_usize);
+        let (mut revision, mut lines, mut has_sums) = (0, 0_usize, true);
+        self.damaged = None;
         loop {
             line.clear();
             let mut bounded = io::Read::take(&mut reader, limits::APPLICATION_LINE_BYTES_MAX);
             if bounded.read_until(b'\n', &mut line)? == 0 {
-                (self.lines, self.revision) = (Some(lines), revision);
-                return Ok(revision);
+                let is_whole = self.damaged.is_none();
+                self.revision = if is_whole && has_sums { revision } else { 0 };
+                self.lines = is_whole.then_some(lines);
+                return Ok(self.revision);
             }
             lines = lines.saturating_add(1);
-            match parse(&line) {
+            let content = lines::content(&line);
+            has_sums &= content.is_none_or(|(_, has_sum)| has_sum);
+            match content.and_then(|(content, _)| parse(content)) {
                 Some(Line::Revision(number)) => revision = number,
                 Some(Line::Entry(entry)) => each(entry),
-                None => {
-                    // What follows could be part of the same line.
-                    self.lines = None;
-                    return Ok(0);
-                }
+                None => self.damaged = self.damaged.or(Some(lines)),
             }
         }
     }
@@ -249,6 +251,14 @@ impl Log {
         Err(io::Error::other("it could not be written before"))
     }
 
+    /// What was damaged when the file was read.
+    pub(crate) fn damage(&self) -> Option<String> {
+        let (line, file) = (self.damaged?, self.file.display());
+        Some(format!(
+            "{file}:{line}: the line is damaged or incomplete; everything is asked for again"
+        ))
+    }
+
     fn new_file(&self) -> PathBuf {
         self.file.with_extension("new")
     }
@@ -256,15 +266,12 @@ impl Log {
     fn append(&self, page: &ApplicationPage) -> io::Result<()> {
         let mut text = Vec::new();
         for plan in &page.plans {
-            text.extend_from_slice(PLAN);
-            serde_json::to_writer(&mut text, plan)?;
-            text.push(b'\n');
+            lines::push(&mut text, &[PLAN, &serde_json::to_vec(plan)?].concat());
         }
         for application in &page.applications {
-            serde_json::to_writer(&mut text, application)?;
-            text.push(b'\n');
+            lines::push(&mut text, &serde_json::to_vec(application)?);
         }
-        writeln!(text, "== {}", page.revision)?;
+        lines::push(&mut text, format!("== {}", page.revision).as_bytes());
         fs::create_dir_all(self.folder())?;
         let file = if self.anew { &self.new_file() } else { &self.file };
         let mut opened = OpenOptions::new().append(true).create(true).mode(0o600).open(file)?;
@@ -284,12 +291,12 @@ enum Line {
     Revision(u64),
 }
 
-/// `None`: the line is damaged, or not complete.
+/// `None`: the line is damaged.
 fn parse(line: &[u8]) -> Option<Line> {
-    let line = line.strip_suffix(b"\n")?;
     if let Some(number) = line.strip_prefix(b"== ") {
         return Some(Line::Revision(std::str::from_utf8(number).ok()?.parse().ok()?));
     }
+    // Of versions without plans.
     if line.starts_with(b"= ") {
         return Some(Line::Revision(0));
     }
@@ -355,17 +362,46 @@ mod tests {
         check(|_| {}, (7, "/p a b c -a"));
         check(Vec::clear, (0, ""));
         let old = |bytes: &mut Vec<u8>| {
-            *bytes = String::from_utf8_lossy(bytes).replace("== ", "= ").into_bytes();
+            *bytes = without_sums(bytes).replace("== ", "= ").into_bytes();
         };
         check(old, (0, "/p a b c -a"));
+        check(|bytes| *bytes = without_sums(bytes).into_bytes(), (0, "/p a b c -a"));
     }
 
     #[test]
     fn what_is_cut_off_or_damaged_is_asked_for_again() {
         check(|bytes| bytes.truncate(bytes.len() - 1), (0, "/p a b c -a"));
-        check(|bytes| bytes.truncate(bytes.len() - 5), (3, "/p a b c -a"));
-        check(|bytes| bytes.truncate(bytes.len() - 10), (0, "/p a b c"));
-        check(|bytes| bytes[3] = 0, (0, ""));
+        check(
+            |bytes| bytes.truncate(bytes.len() - "== 7 #0123456789abcdef\n".len()),
+            (3, "/p a b c -a"),
+        );
+        check(|bytes| bytes.truncate(bytes.len() - 30), (0, "/p a b c"));
+        check(|bytes| bytes[3] = 0, (0, "a b c -a"));
+    }
+
+    #[test]
+    fn any_changed_byte_is_found_and_named_and_the_other_lines_count() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut kept = log(folder.path());
+        kept.add(&page(3, "/p a b", false)).unwrap();
+        let bytes = fs::read(kept.file()).unwrap();
+        for index in 0..bytes.len() {
+            let mut changed = bytes.clone();
+            changed[index] ^= 1;
+            fs::write(kept.file(), &changed).unwrap();
+            let mut kept = log(folder.path());
+            let (revision, names) = read(&mut kept);
+            assert!(revision == 0 && kept.check().is_err(), "{index}");
+            assert!(names.split(' ').all(|name| ["/p", "a", "b", ""].contains(&name)), "{names}");
+            assert!(kept.damage().unwrap().contains("applications-"), "{index}");
+        }
+    }
+
+    /// As earlier versions wrote it.
+    fn without_sums(bytes: &[u8]) -> String {
+        let text = String::from_utf8_lossy(bytes);
+        let line = |line: &str| line.rsplit_once(" #").unwrap().0.to_owned() + "\n";
+        text.lines().map(line).collect()
     }
 
     #[test]
@@ -402,7 +438,7 @@ mod tests {
         assert!(kept.is_outdated());
         kept.add(&ApplicationPage { reset: true, ..page(5, "a", false) }).unwrap();
         assert!(!kept.is_outdated());
-        assert!(fs::metadata(kept.file()).unwrap().len() < 100);
+        assert!(fs::metadata(kept.file()).unwrap().len() < 150);
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Revoked tokens on disk, so that a restarted gateway rejects them while their issuer is down.
 //!
 //! The file is appended to: `HASH UNTIL` for each token, `HASH UNTIL ISSUED` for the tokens of a client that were issued
-//! up to then, and `= REVISION` after each response. What a crash cut off is asked for again, since the last number that
-//! was written completely counts.
+//! up to then, and `= REVISION` after each response, each with a checksum ([`crate::lines`]). If a line is incomplete,
+//! damaged or without checksum, everything is asked for again.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, ErrorKind, Write};
@@ -13,11 +13,12 @@ use base::limits;
 use jose::RevocationPage;
 use model::{Extent, Revoked};
 
+use crate::lines;
 use crate::revocations::extent;
 use crate::write::write_private;
 
-/// Longest line, in bytes: a hash, two numbers after a space each, a newline.
-const LINE_BYTES_MAX: usize = 43 + 2 * (1 + 20) + 1;
+/// Longest line, in bytes: a hash, two numbers after a space each, the checksum, a newline.
+const LINE_BYTES_MAX: usize = 43 + 2 * (1 + 20) + 18 + 1;
 /// The file is written again when it has so many lines more than twice the tokens that are left.
 const SPARE_LINES: usize = 4_096;
 
@@ -27,18 +28,19 @@ pub(crate) struct Kept {
     file: PathBuf,
     /// `usize::MAX`: it lacks something, and is written again.
     lines: usize,
+    /// The number of the first line that was damaged when it was read.
+    damaged: Option<usize>,
 }
 
 impl Kept {
     /// The file of the issuer `iss` in `folder`.
     pub(crate) fn of(folder: &Path, iss: &str) -> Self {
-        let hash = jose::sha256(iss.as_bytes());
-        let name: String = hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-        Self { file: folder.join(format!("revoked-{name}")), lines: 0 }
+        let name = lines::short_hash(iss.as_bytes());
+        Self { file: folder.join(format!("revoked-{name}")), lines: 0, damaged: None }
     }
 
-    /// The number up to which all is known, and the tokens. If the file is damaged, the number is 0: all is asked for
-    /// again.
+    /// The number up to which all is known, and the tokens of lines that are not damaged. If any is, the number is 0: all
+    /// is asked for again.
     ///
     /// # Errors
     /// It exists and cannot be read.
@@ -49,7 +51,8 @@ impl Kept {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok((revision, revoked)),
             Err(error) => return Err(error),
         };
-        let (mut reader, mut line, mut damaged) = (BufReader::new(opened), Vec::new(), false);
+        let (mut reader, mut line, mut damaged) = (BufReader::new(opened), Vec::new(), None);
+        let mut has_sums = true;
         while revoked.len() < limits::REVOKED_TOKENS_MAX {
             line.clear();
             let mut bounded = io::Read::take(&mut reader, LINE_BYTES_MAX as u64);
@@ -57,18 +60,21 @@ impl Kept {
                 break;
             }
             self.lines = self.lines.saturating_add(1);
-            match parse(&line) {
+            let content = lines::content(&line);
+            has_sums &= content.is_none_or(|(_, has_sum)| has_sum);
+            match content.and_then(|(content, _)| parse(content)) {
                 Some(Line::Revision(number)) => revision = number,
                 Some(Line::Revoked(hash, extent)) => {
                     revoked.add(hash, extent);
                 }
-                None => damaged = true,
+                None => damaged = damaged.or(Some(self.lines)),
             }
         }
-        if damaged {
+        if damaged.is_some() || !has_sums {
             revision = 0;
             self.lines = usize::MAX;
         }
+        self.damaged = damaged;
         Ok((revision, revoked))
     }
 
@@ -88,27 +94,27 @@ impl Kept {
     }
 
     fn append(&mut self, page: &RevocationPage) -> io::Result<()> {
-        let mut text = String::new();
+        let mut text = Vec::new();
         for revocation in &page.revoked {
             push(&mut text, &revocation.hash, extent(revocation));
         }
-        text.push_str(&format!("= {}\n", page.revision));
+        lines::push(&mut text, format!("= {}", page.revision).as_bytes());
         if let Some(folder) = self.file.parent() {
             fs::create_dir_all(folder)?;
         }
         let opened = OpenOptions::new().append(true).create(true).mode(0o600).open(&self.file);
         let mut opened = opened?;
-        opened.write_all(text.as_bytes())?;
+        opened.write_all(&text)?;
         opened.sync_data()?;
         self.lines = self.lines.saturating_add(page.revoked.len()).saturating_add(1);
         Ok(())
     }
 
     fn write(&mut self, revision: u64, revoked: &Revoked) -> io::Result<()> {
-        let mut text = String::new();
+        let mut text = Vec::new();
         revoked.iter().for_each(|(hash, extent)| push(&mut text, hash, extent));
-        text.push_str(&format!("= {revision}\n"));
-        write_private(&self.file, text.as_bytes())?;
+        lines::push(&mut text, format!("= {revision}").as_bytes());
+        write_private(&self.file, &text)?;
         self.lines = revoked.len().saturating_add(1);
         Ok(())
     }
@@ -118,17 +124,25 @@ impl Kept {
         self.lines == usize::MAX
     }
 
+    /// What was damaged when the file was read.
+    pub(crate) fn damage(&self) -> Option<String> {
+        let (line, file) = (self.damaged?, self.file.display());
+        Some(format!(
+            "{file}:{line}: the line is damaged or incomplete; everything is asked for again"
+        ))
+    }
+
     pub(crate) fn file(&self) -> &Path {
         &self.file
     }
 }
 
-fn push(text: &mut String, hash: &[u8; 32], extent: Extent) {
-    text.push_str(&format!("{} {}", jose::token_hash_text(hash), extent.until_s));
+fn push(text: &mut Vec<u8>, hash: &[u8; 32], extent: Extent) {
+    let mut line = format!("{} {}", jose::token_hash_text(hash), extent.until_s);
     if extent.issued_s != u64::MAX {
-        text.push_str(&format!(" {}", extent.issued_s));
+        line.push_str(&format!(" {}", extent.issued_s));
     }
-    text.push('\n');
+    lines::push(text, line.as_bytes());
 }
 
 enum Line {
@@ -138,7 +152,7 @@ enum Line {
 
 /// `None`: the line is damaged, or not complete.
 fn parse(line: &[u8]) -> Option<Line> {
-    let line = std::str::from_utf8(line).ok()?.strip_suffix('\n')?;
+    let line = std::str::from_utf8(line).ok()?;
     let (first, numbers) = line.split_once(' ')?;
     if first == "=" {
         return Some(Line::Revision(numbers.parse().ok()?));
@@ -216,7 +230,7 @@ mod tests {
     #[test]
     fn what_is_cut_off_or_damaged_is_asked_for_again() {
         check(|bytes| bytes.truncate(bytes.len() - 1), (0, &[1, 2, 3]));
-        check(|bytes| bytes.truncate(bytes.len() - 10), (0, &[1, 2]));
+        check(|bytes| bytes.truncate(bytes.len() - 30), (0, &[1, 2]));
         check(|bytes| bytes[3] = 0, (0, &[2, 3]));
         check(|bytes| bytes.extend([0; 4_096]), (0, &[1, 2, 3]));
         check(Vec::clear, (0, &[]));
@@ -232,7 +246,43 @@ mod tests {
         assert!(fs::read(kept.file()).unwrap().len() > 300);
         kept.lines = SPARE_LINES + 1;
         kept.add(&page(100, &[]), &Revoked::default()).unwrap();
-        assert_eq!(fs::read_to_string(kept.file()).unwrap(), "= 100\n");
+        let written = fs::read_to_string(kept.file()).unwrap();
+        assert!(written.starts_with("= 100 #") && written.lines().count() == 1, "{written}");
+    }
+
+    #[test]
+    fn any_changed_byte_is_found_and_named_and_the_other_lines_count() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut kept, _) = open(folder.path());
+        kept.add(&page(7, &[1, 2]), &Revoked::default()).unwrap();
+        let bytes = fs::read(kept.file()).unwrap();
+        for (index, byte) in bytes.iter().enumerate() {
+            for other in [byte ^ 1, byte ^ 4, b'0'] {
+                if other == *byte {
+                    continue;
+                }
+                let mut changed = bytes.clone();
+                changed[index] = other;
+                fs::write(kept.file(), &changed).unwrap();
+                let (kept, (revision, revoked)) = open(folder.path());
+                let left = revoked
+                    .iter()
+                    .all(|(hash, extent)| extent == self::extent(&page(0, &hash[..1]).revoked[0]));
+                assert!(revision == 0 && left && kept.lacks_some(), "{index}");
+                assert!(kept.damage().unwrap().contains("revoked-"), "{index}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_without_checksums_counts_and_everything_is_asked_for_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let (kept, _) = open(folder.path());
+        let hash = jose::token_hash_text(&[1; 32]);
+        fs::write(kept.file(), format!("{hash} 1300\n= 7\n")).unwrap();
+        let (kept, (revision, revoked)) = open(folder.path());
+        assert_eq!((revision, revoked.len(), kept.damage()), (0, 1, None));
+        assert!(kept.lacks_some());
     }
 
     #[test]

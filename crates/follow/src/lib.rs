@@ -22,6 +22,7 @@ mod fetch;
 mod follower;
 mod issuers;
 mod kept;
+mod lines;
 mod part;
 mod revocations;
 mod session_key;

@@ -24,6 +24,8 @@ pub(crate) enum Who<'a> {
     /// A user, from anywhere. Not a client: its secret cannot be guessed, and anyone who knows its id could slow it.
     User(&'a str),
     Address(IpAddr),
+    /// The device codes of clients without a secret that are asked for from one address.
+    Devices(IpAddr),
 }
 
 pub(crate) struct Attempts {
@@ -102,9 +104,11 @@ impl Attempts {
                         *entry = Entry { success_s: seconds(now_s), ..Entry::default() };
                     }
                     Who::User(_) => *entry = Entry::default(),
-                    Who::Address(_) => entry.failures = entry.failures.saturating_sub(1),
+                    Who::Address(_) | Who::Devices(_) => {
+                        entry.failures = entry.failures.saturating_sub(1);
+                    }
                 }
-                is_stored && !matches!(who, Who::Address(_))
+                is_stored && !matches!(who, Who::Address(_) | Who::Devices(_))
             });
             stored.extend(is_forgotten.then(|| self.place(*who)));
         }
@@ -128,6 +132,7 @@ impl Attempts {
             Who::Account(name, address) => format!("account {address} {name}"),
             Who::User(name) => format!("user {name}"),
             Who::Address(address) => format!("address {address}"),
+            Who::Devices(address) => format!("devices {address}"),
         };
         let [first, second, third, fourth, ..] = jose::hmac_sha256(&self.key, text.as_bytes());
         let most = u32::try_from(limits::FAILURE_ENTRIES).unwrap_or(u32::MAX);
@@ -227,6 +232,7 @@ impl Entry {
             Who::Account(..) => limits::ACCOUNT_FAILURES_MAX,
             Who::User(_) => limits::USER_FAILURES_MAX,
             Who::Address(_) => limits::ADDRESS_FAILURES_MAX,
+            Who::Devices(_) => limits::ADDRESS_DEVICES_MAX,
         };
         let Some(above) = self.level(now_s).checked_sub(free) else { return 0 };
         let pause_s = (1_u64 << above.min(16)).min(limits::SLOWED_S_MAX);

@@ -7,6 +7,7 @@ use crate::form::Form;
 use crate::manager::{Manager, is_name};
 use crate::oidc::{OPENID, with_parameters};
 use crate::peer::Peer;
+use crate::register::is_redirect;
 use crate::reply::{Refusal, Reply};
 use crate::sign_in::{Page, SignedIn};
 use crate::token::{granted, has};
@@ -108,7 +109,8 @@ async fn asked(manager: &Manager, form: &Form) -> Result<Asked, Refusal> {
     let client = if is_name(id) { manager.store.client(id).await? } else { None };
     let client = client.ok_or(Refusal::InvalidRequest("unknown `client_id`"))?;
     let redirect = form.required("redirect_uri", "`redirect_uri` is missing")?;
-    if !client.redirects.split(' ').any(|registered| same_redirect(registered, redirect)) {
+    let mut registered = client.redirects.split(' ');
+    if !is_redirect(redirect) || !registered.any(|registered| same_redirect(registered, redirect)) {
         return Err(Refusal::InvalidRequest("the client has not registered this `redirect_uri`"));
     }
     let state = form.get("state").map(str::to_owned);

@@ -55,7 +55,8 @@ pub(crate) async fn exchange(
         }
     }
     let scope = granted(form.get("scope"), &client.scopes, None);
-    stored(manager, issue(manager, &Grant::new(manager, client, Some(&user), scope))?, None).await
+    stored(manager, issue(manager, &Grant::new(manager, client, Some(&user), scope)).await?, None)
+        .await
 }
 
 impl Trusted {

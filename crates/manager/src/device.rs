@@ -35,7 +35,13 @@ pub(crate) async fn authorize(
     if !has(&client.grants, GRANT) {
         return Err(Refusal::UnauthorizedClient);
     }
-    manager.admit_rows(&client.id, 1)?;
+    manager.admit_device(&client.id)?;
+    if client.is_public() {
+        // Anybody can ask. No attempt has succeeded before a user decides.
+        let who = [Who::Devices(network(peer.address))];
+        manager.begin(&who).await?;
+        manager.failed(&who).await;
+    }
     let (code, user_code) = (secrets::secret(manager.entropy()), user_code(manager.entropy()));
     let device = Device {
         hash: secrets::hash(&code),
@@ -172,7 +178,7 @@ pub(crate) async fn poll(
             grant.family = Some(&device.family);
             grant.with_refresh = has(&client.grants, "refresh_token");
             grant.sign_in = Some(SignIn { nonce: "", time_s: device.auth_s });
-            let issued = issue(manager, &grant)?;
+            let issued = issue(manager, &grant).await?;
             let first = manager.store.exchange_device(&device, &issued.rows).await?;
             if first { Ok(issued.body) } else { Err(WRONG) }
         }

@@ -24,18 +24,25 @@ pub(crate) struct Subject<'a> {
     pub(crate) path: &'a str,
     /// The access token that is sent along.
     pub(crate) token: Option<&'a str>,
-    /// The client whose request it is.
-    pub(crate) client: &'a str,
+}
+
+/// A right proof.
+pub(crate) struct Proven {
+    /// The thumbprint of the key that the client has proven to have.
+    pub(crate) key: String,
+    /// The hash by which the store knows that the proof was used, and until when.
+    used: String,
+    until_s: u64,
 }
 
 impl Manager {
-    /// The thumbprint of the key that the client has proven to have. `None`: there is no proof. Source: RFC 9449 section
-    /// 4.3.
-    pub(crate) async fn proven_key(
+    /// The proof of a request, which may have been used before: see [`Self::spend_proof`]. `None`: there is none. Source:
+    /// RFC 9449 section 4.3.
+    pub(crate) fn proof(
         &self,
         head: &HeaderMap,
         subject: Subject<'_>,
-    ) -> Result<Option<String>, Refusal> {
+    ) -> Result<Option<Proven>, Refusal> {
         let mut fields = head.get_all(DPOP).iter();
         let Some(field) = fields.next() else { return Ok(None) };
         let proof = Proof::verify(field.as_bytes()).map_err(|_| WRONG)?;
@@ -50,14 +57,18 @@ impl Manager {
             return Err(WRONG);
         }
         let key = BASE64_URL_SAFE_NO_PAD.encode(proof.key);
-        self.admit_rows(subject.client, 1)?;
         // A client chooses `jti`: with its key, no other client can have the same.
         let used = secrets::hash(format!("{DPOP} {key} {}", proof.id));
         let until_s = proof.issued_s.saturating_add(PROOF_AGE_S_MAX).saturating_add(1);
-        match self.store.spend_jwt(&used, subject.client, until_s).await? {
-            true => Ok(Some(key)),
-            false => Err(WRONG),
-        }
+        Ok(Some(Proven { key, used, until_s }))
+    }
+
+    /// Makes sure that `proof` was not used before. It takes a row of the client's: what else the request has is checked
+    /// before, so that nobody takes the rows of a client that has no secret.
+    pub(crate) async fn spend_proof(&self, proof: &Proven, client: &str) -> Result<(), Refusal> {
+        self.admit_rows(client, 1)?;
+        let is_new = self.store.spend_jwt(&proof.used, client, proof.until_s).await?;
+        if is_new { Ok(()) } else { Err(WRONG) }
     }
 
     /// Whether `url` is that of an endpoint, without query and fragment.

@@ -16,6 +16,7 @@ mod attempts;
 mod authorize;
 mod bearer;
 mod cached;
+mod cors;
 mod device;
 mod directory;
 mod dpop;
@@ -69,7 +70,7 @@ pub use plans::CheckPlan;
 pub use provider::{AskError, AskProvider, ProviderRequest};
 pub use register::put_client;
 pub use store::{Database, StoreError};
-pub use users::{ADMIN, UserChange, UserError, change_user, list_users};
+pub use users::{ADMIN, UserChange, UserError, change_user, list_clients, list_users};
 
 /// What a control plane needs.
 pub struct Options {
@@ -91,6 +92,8 @@ pub struct Options {
     pub api_keys: Option<ApiKeySettings>,
     /// Whose `X-Forwarded-For` says who their clients are.
     pub trusted_proxies: Vec<(IpAddr, u8)>,
+    /// The origins whose applications may read responses, as browsers write them, or `*`.
+    pub cors_origins: Vec<String>,
     /// The CAs of clients that authenticate by certificates, in PEM. `None`: no client does.
     pub client_ca: Option<Vec<Vec<u8>>>,
     /// The password of [`ADMIN`] if the start creates that user; `None`: one is generated.
@@ -100,7 +103,7 @@ pub struct Options {
 /// Why the control plane cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    #[error("cannot listen on {address}: {source}")]
+    #[error("cannot listen on {address} (`[control] https`): {source}")]
     Listen { address: SocketAddr, source: io::Error },
     #[error("{0}")]
     Keys(String),
@@ -234,6 +237,7 @@ impl Started {
             options.trusted.into_iter().map(|one| Arc::new(Trusted::new(one))).collect();
         (manager.directory, manager.api_keys) = (directory, options.api_keys);
         manager.trusted_proxies = options.trusted_proxies;
+        manager.cors_origins = options.cors_origins;
         let provider = |settings| Provider::new(settings, Arc::clone(&options.ask));
         manager.providers = options.providers.into_iter().map(provider).collect();
         let manager = Arc::new(manager);

@@ -48,11 +48,17 @@ pub const SKEW_S: u64 = 60;
 pub const NONCE_BYTES_MAX: usize = 255;
 /// Clients in the store. More: registration returns 503.
 pub const CLIENTS_MAX: u64 = 100_000;
+/// Clients in one response to an administrator who lists them. More: in the next one.
+pub const CLIENTS_PAGE_MAX: u32 = 1_000;
 /// Opaque and refresh tokens, codes, revocations of JWTs, and assertions that were used, in the store. More: 503 until some expire, except for
 /// revocations. A million takes about 300 MB.
 pub const TOKENS_MAX: u64 = 1_000_000;
 /// The same of one client. More, when they are counted every [`PURGE_S`]: the client gets 503 until some expire.
 pub const CLIENT_TOKENS_MAX: u64 = 100_000;
+/// Device codes in the store, each for [`DEVICE_CODE_S`]. More: 503 for further ones.
+pub const DEVICES_MAX: u64 = 100_000;
+/// The same of one client, when they are counted every [`PURGE_S`]. More: 503 for further ones.
+pub const CLIENT_DEVICES_MAX: u64 = 10_000;
 /// Valid API keys of one user. More: 403 until some expire or are revoked.
 pub const USER_API_KEYS_MAX: u64 = 100;
 /// Interval at which expired tokens are removed from the store, in seconds.
@@ -97,6 +103,11 @@ pub const USER_FAILURES_MAX: u32 = 100;
 /// Failed attempts of users from one address, or one IPv6 /64, after which further ones are slowed. Many users can share
 /// an address.
 pub const ADDRESS_FAILURES_MAX: u32 = 50;
+/// Time for which browsers keep the response to a preflight request, in seconds.
+pub const PREFLIGHT_S: u64 = 600;
+/// Device codes that clients without a secret get at once for one address, or one IPv6 /64; one more every
+/// [`FAILURE_S`]. Further requests are slowed.
+pub const ADDRESS_DEVICES_MAX: u32 = 100;
 /// Longest pause between slowed attempts, in seconds. Earlier ones: 429, without verification. The pause doubles from one
 /// second on.
 pub const SLOWED_S_MAX: u64 = 60;

@@ -10,7 +10,7 @@ use base64::prelude::BASE64_STANDARD;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use model::{ApiKeySettings, TokenLifetimes};
-use store::{Client, Store, User};
+use store::{Client, Rows, Store, StoreError, User};
 use tokio::sync::watch;
 use wire::tls::ClientAuth;
 
@@ -41,6 +41,15 @@ pub(crate) enum Checked {
     Wrong(Option<String>),
 }
 
+/// How many rows of a kind the store has.
+#[derive(Default)]
+struct Counted {
+    /// As last counted, and those added since.
+    rows: AtomicU64,
+    /// Clients that have too many, as of the last count.
+    full: Mutex<Vec<String>>,
+}
+
 pub(crate) struct Manager {
     pub(crate) store: Store,
     pub(crate) keys: Keys,
@@ -56,16 +65,22 @@ pub(crate) struct Manager {
     pub(crate) api_keys: Option<ApiKeySettings>,
     /// Whose `X-Forwarded-For` says who their clients are.
     pub(crate) trusted_proxies: Vec<Block>,
+    pub(crate) cors_origins: Vec<String>,
     pub(crate) check_plan: CheckPlan,
     pub(crate) clock: SystemClock,
     passwords: Passwords,
     pub(crate) attempts: Attempts,
-    /// Rows of tokens in the store, as last counted, and those added since.
-    rows: AtomicU64,
-    /// Clients that have too many tokens, as of the last count.
-    full: Mutex<Vec<String>>,
+    tokens: Counted,
+    devices: Counted,
     /// The number of the last change, while gateways wait for the next one.
     pub(crate) revision: watch::Sender<u64>,
+}
+
+impl Counted {
+    fn has_too_many(&self, client: &str) -> bool {
+        let full = self.full.lock().unwrap_or_else(PoisonError::into_inner);
+        full.iter().any(|other| other == client)
+    }
 }
 
 impl Manager {
@@ -88,12 +103,13 @@ impl Manager {
             providers: Vec::new(),
             api_keys: None,
             trusted_proxies: Vec::new(),
+            cors_origins: Vec::new(),
             check_plan,
             clock: SystemClock::new(),
             passwords: Passwords::new(),
             attempts: Attempts::new(secret),
-            rows: AtomicU64::new(0),
-            full: Mutex::new(Vec::new()),
+            tokens: Counted::default(),
+            devices: Counted::default(),
             revision: watch::Sender::new(0),
         }
     }
@@ -116,24 +132,30 @@ impl Manager {
         &SystemEntropy
     }
 
-    /// Removes expired tokens, and counts the others.
+    /// Removes expired tokens and device codes, and counts the others.
     pub(crate) async fn purge(&self) {
         let counted = async {
-            let leeway_s = base::limits::LEEWAY_S_MAX;
-            let left = self.store.purge(self.now_s(), leeway_s).await?;
-            let full = self.store.clients_with_more_rows_than(limits::CLIENT_TOKENS_MAX).await?;
-            Ok::<_, store::StoreError>((left, full))
+            self.store.purge(self.now_s(), base::limits::LEEWAY_S_MAX).await?;
+            self.recount(Rows::Tokens, limits::CLIENT_TOKENS_MAX).await?;
+            self.recount(Rows::Devices, limits::CLIENT_DEVICES_MAX).await
         };
-        match counted.await {
-            Ok((left, full)) => {
-                for client in &full {
-                    tracing::warn!(client, most = limits::CLIENT_TOKENS_MAX, "too many tokens");
-                }
-                self.rows.store(left, Ordering::Relaxed);
-                *self.full.lock().unwrap_or_else(PoisonError::into_inner) = full;
-            }
-            Err(error) => tracing::error!(%error, "expired tokens cannot be removed"),
+        if let Err(error) = counted.await {
+            tracing::error!(%error, "expired tokens cannot be removed");
         }
+    }
+
+    /// `most`: of one client.
+    async fn recount(&self, kind: Rows, most: u64) -> Result<(), StoreError> {
+        let left = self.store.count(kind).await?;
+        let full = self.store.clients_with_more(kind, most).await?;
+        let (counted, message) = match kind {
+            Rows::Tokens => (&self.tokens, "too many tokens"),
+            Rows::Devices => (&self.devices, "too many device codes"),
+        };
+        full.iter().for_each(|client| tracing::warn!(client, most, "{message}"));
+        counted.rows.store(left, Ordering::Relaxed);
+        *counted.full.lock().unwrap_or_else(PoisonError::into_inner) = full;
+        Ok(())
     }
 
     /// Admits `count` more rows of tokens for the client `id`.
@@ -148,13 +170,22 @@ impl Manager {
 
     /// Admits a row for a revocation by the client `id`. What others store does not prevent it.
     pub(crate) fn admit_revocation(&self, id: &str) -> Result<(), Refusal> {
-        let full = self.full.lock().unwrap_or_else(PoisonError::into_inner);
-        if full.iter().any(|other| other == id) { Err(Refusal::Unavailable) } else { Ok(()) }
+        if self.tokens.has_too_many(id) { Err(Refusal::Unavailable) } else { Ok(()) }
+    }
+
+    /// Admits one more device code for the client `id`. They are counted apart: a client without a secret gets them for
+    /// anybody, and its users are to sign in all the same.
+    pub(crate) fn admit_device(&self, id: &str) -> Result<(), Refusal> {
+        let is_full = self.devices.has_too_many(id);
+        if is_full || self.devices.rows.fetch_add(1, Ordering::Relaxed) >= limits::DEVICES_MAX {
+            return Err(Refusal::Unavailable);
+        }
+        Ok(())
     }
 
     /// Counts rows that were added. Returns the count before.
     pub(crate) fn count_rows(&self, count: u64) -> u64 {
-        self.rows.fetch_add(count, Ordering::Relaxed)
+        self.tokens.rows.fetch_add(count, Ordering::Relaxed)
     }
 
     /// The client that sends the request, as [`Self::client`], or, if it is public, by its id alone. Source: RFC 6749

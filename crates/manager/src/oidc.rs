@@ -15,6 +15,7 @@ use crate::form::Form;
 use crate::keys::ID_TOKEN;
 use crate::manager::{Manager, is_name};
 use crate::peer::Peer;
+use crate::register::is_redirect;
 use crate::reply::{Refusal, Reply};
 use crate::token::has;
 use crate::{inspect, reply};
@@ -103,15 +104,17 @@ pub(crate) async fn userinfo(
     let claims = inspect::active(manager, token).await?.ok_or(Refusal::InvalidToken)?;
     // Without the scheme, a proof does not count. Source: RFC 9449 section 7.1.
     let client = claims["client_id"].as_str().unwrap_or_default();
-    let key = if has_key {
+    let proof = if has_key {
         let (method, path) = (method.as_str(), "/oauth2/userinfo");
-        let subject = Subject { method, path, token: Some(token), client };
-        manager.proven_key(head, subject).await?
+        manager.proof(head, Subject { method, path, token: Some(token) })?
     } else {
         None
     };
-    if claims["cnf"]["jkt"].as_str() != key.as_deref() {
+    if claims["cnf"]["jkt"].as_str() != proof.as_ref().map(|proof| &*proof.key) {
         return Err(Refusal::InvalidToken);
+    }
+    if let Some(proof) = &proof {
+        manager.spend_proof(proof, client).await?;
     }
     // Source: RFC 8705 section 3.
     let bound = claims["cnf"]["x5t#S256"].as_str();
@@ -148,7 +151,8 @@ pub(crate) async fn logout(manager: &Manager, form: &Form) -> Result<Reply, Refu
     manager.store.revoke_family(family).await?;
     let Some(redirect) = form.get("post_logout_redirect_uri") else { return Ok(signed_out()) };
     let client = manager.store.client(id).await?;
-    if !client.is_some_and(|client| has(&client.redirects, redirect)) {
+    let is_registered = client.is_some_and(|client| has(&client.redirects, redirect));
+    if !is_registered || !is_redirect(redirect) {
         let why = "the client has not registered this `post_logout_redirect_uri`";
         return Err(Refusal::InvalidRequest(why));
     }

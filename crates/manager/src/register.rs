@@ -12,10 +12,11 @@ use jose::KeySet;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::server::ParsedCertificate;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use store::{Client, Database, Store, TokenType, TokensOfClient};
 use wire::tls::DistinguishedName;
 
+use crate::form::Form;
 use crate::manager::{Manager, is_name};
 use crate::peer::{ISSUED, ISSUED_TO, Peer, SELF_SIGNED};
 use crate::reply::{Refusal, Reply};
@@ -58,7 +59,7 @@ struct Metadata {
     scope: Option<String>,
     token_endpoint_auth_method: Option<String>,
     /// The public keys of `private_key_jwt`, or the certificates of `self_signed_tls_client_auth`.
-    jwks: Option<serde_json::Value>,
+    jwks: Option<Value>,
     /// The name in the certificate of `tls_client_auth`.
     tls_client_auth_subject_dn: Option<String>,
     tls_client_auth_san_dns: Option<String>,
@@ -114,8 +115,8 @@ pub(crate) async fn wso2(
         return Err(metadata("`owner` is not the user who registers"));
     }
     let grants = profile.grant_type.unwrap_or_default();
-    let redirects: Vec<String> =
-        profile.callback_url.into_iter().filter(|url| !url.is_empty()).collect();
+    let callback = profile.callback_url.unwrap_or_default();
+    let is_host = !callback.contains(':') && !callback.starts_with('/');
     let wanted = Wanted {
         name: name(profile.client_name)?,
         grants: self::grants(grants.split(' '))?,
@@ -123,7 +124,12 @@ pub(crate) async fn wso2(
             profile.token_scope.iter().flat_map(|scopes| scopes.split(' ')),
             "tokenScope",
         )?,
-        redirects: self::redirects(&redirects)?,
+        // WSO2's examples have `www.google.lk`. It is stored, and no code is sent there.
+        redirects: if is_host {
+            list([callback.as_str()].into_iter(), "callbackUrl")?
+        } else {
+            redirects(&[callback])?
+        },
         token_type: token_type(profile.token_type.as_deref(), "tokenType")?,
         proof: Proof::Secret,
         bound: false,
@@ -188,8 +194,6 @@ pub(crate) async fn standard(
         return Err(self::metadata(&format!("a client without a secret may use only {grants}")));
     }
     let Registered { id, secret, wanted } = register(manager, &user, wanted, false).await?;
-    let words =
-        |list: &str| -> Vec<String> { list.split_whitespace().map(str::to_owned).collect() };
     let mut body = json!({
         "client_id": id,
         "client_name": wanted.name,
@@ -209,6 +213,49 @@ pub(crate) async fn standard(
     Ok(reply::json(StatusCode::CREATED, &body))
 }
 
+fn words(list: &str) -> Vec<&str> {
+    list.split_whitespace().collect()
+}
+
+/// What an administrator may know of a client, whoever registered it.
+fn description(client: &Client) -> Value {
+    json!({
+        "client_id": client.id,
+        "client_name": client.name,
+        "owner": client.owner,
+        "client_id_issued_at": client.created_s,
+        "grant_types": words(&client.grants),
+        "redirect_uris": words(&client.redirects),
+        "scope": client.scopes,
+    })
+}
+
+/// The clients, by id, at most [`limits::CLIENTS_PAGE_MAX`], that come after the id in `after`.
+pub(crate) async fn all(
+    manager: &Manager,
+    head: &HeaderMap,
+    query: &Form,
+    peer: &Peer,
+) -> Result<Reply, Refusal> {
+    manager.admin(head, peer).await?;
+    let after = query.get("after").unwrap_or_default();
+    let found = manager.store.clients(after, limits::CLIENTS_PAGE_MAX).await?;
+    let clients: Vec<Value> = found.iter().map(description).collect();
+    Ok(reply::json(StatusCode::OK, &json!({ "clients": clients })))
+}
+
+pub(crate) async fn get(
+    manager: &Manager,
+    head: &HeaderMap,
+    id: &str,
+    peer: &Peer,
+) -> Result<Reply, Refusal> {
+    manager.admin(head, peer).await?;
+    let client = if is_name(id) { manager.store.client(id).await? } else { None };
+    let client = client.ok_or(Refusal::NotFound)?;
+    Ok(reply::json(StatusCode::OK, &description(&client)))
+}
+
 /// Removes a client and its tokens.
 pub(crate) async fn remove(
     manager: &Manager,
@@ -218,9 +265,7 @@ pub(crate) async fn remove(
 ) -> Result<Reply, Refusal> {
     let user = manager.admin(head, peer).await?;
     let client = if is_name(id) { manager.store.client(id).await? } else { None };
-    if client.is_none_or(|client| client.owner != user) {
-        return Err(Refusal::NotFound);
-    }
+    let client = client.ok_or(Refusal::NotFound)?;
     let now_s = manager.now_s();
     let tokens = TokensOfClient {
         hash: secrets::hash(id),
@@ -231,7 +276,7 @@ pub(crate) async fn remove(
     if !manager.store.remove_client(id, &tokens).await? {
         return Err(Refusal::NotFound);
     }
-    tracing::info!(client = id, owner = user, "client removed");
+    tracing::info!(client = id, owner = client.owner, by = user, "client removed");
     Ok(reply::empty(StatusCode::NO_CONTENT))
 }
 
@@ -352,7 +397,7 @@ fn certificate_name(metadata: &Metadata) -> Result<String, Refusal> {
 
 impl Metadata {
     /// The members by which a client that authenticates by `method` proves who it is.
-    fn proof(&self, method: &str) -> impl Iterator<Item = (&'static str, serde_json::Value)> {
+    fn proof(&self, method: &str) -> impl Iterator<Item = (&'static str, Value)> {
         let members = match method {
             "tls_client_auth" => vec![
                 ("tls_client_auth_subject_dn", json!(self.tls_client_auth_subject_dn)),
@@ -368,9 +413,9 @@ impl Metadata {
 
 /// The certificates of a client, as they are stored: each key of the document has its own first in `x5c`. Source: RFC 8705
 /// section 2.2.2, RFC 7517 section 4.7.
-fn thumbprints(document: Option<&serde_json::Value>) -> Result<String, Refusal> {
+fn thumbprints(document: Option<&Value>) -> Result<String, Refusal> {
     let keys = document.and_then(|document| document["keys"].as_array());
-    let thumbprint = |key: &serde_json::Value| {
+    let thumbprint = |key: &Value| {
         let der = CertificateDer::from(BASE64_STANDARD.decode(key["x5c"][0].as_str()?).ok()?);
         ParsedCertificate::try_from(&der).ok()?;
         Some(secrets::hash(&der))
@@ -384,7 +429,7 @@ fn thumbprints(document: Option<&serde_json::Value>) -> Result<String, Refusal> 
 }
 
 /// The public keys of a client, as they are stored.
-fn jwks(document: Option<&serde_json::Value>) -> Result<String, Refusal> {
+fn jwks(document: Option<&Value>) -> Result<String, Refusal> {
     let why = "`private_key_jwt` needs `jwks` with public keys; `jwks_uri` is not supported";
     let text = document.ok_or_else(|| metadata(why))?.to_string();
     let keys = KeySet::from_jwks(text.as_bytes());
@@ -424,28 +469,31 @@ fn grants<'a>(names: impl Iterator<Item = &'a str>) -> Result<String, Refusal> {
     }
 }
 
-/// Redirect URIs without fragment: https, http on this machine, or an application's own scheme, which has a dot.
-/// Source: RFC 6749 section 3.1.2, RFC 8252 section 7.
 fn redirects(uris: &[String]) -> Result<String, Refusal> {
-    let allowed = |uri: &String| match uri.split_once(':')? {
-        ("https" | "http", _) => {
-            let parsed = uri.parse::<http::Uri>().ok()?;
-            let loopback = ["localhost", "127.0.0.1", "[::1]"].contains(&parsed.host()?);
-            Some(parsed.scheme_str() == Some("https") || loopback)
-        }
-        (scheme, rest) => {
-            let of_scheme = |byte: u8| byte.is_ascii_alphanumeric() || b"+.-".contains(&byte);
-            let own = scheme.contains('.') && scheme.bytes().all(of_scheme);
-            Some(own && rest.starts_with('/') && rest.parse::<http::Uri>().is_ok())
-        }
-    };
-    let wrong = |uri: &&String| uri.contains(['#', ' ']) || allowed(uri) != Some(true);
-    if let Some(wrong) = uris.iter().find(wrong) {
+    if let Some(wrong) = uris.iter().find(|uri| !is_redirect(uri)) {
         let rule =
             "use https, http on localhost, or a scheme such as com.example.app, without fragment";
         return Err(metadata(&format!("the redirect URI `{wrong}` is not allowed; {rule}")));
     }
     list(uris.iter().map(String::as_str), "redirect URIs")
+}
+
+/// Whether a browser may be sent to `uri`: https, http on this machine, or an application's own scheme, which has a dot;
+/// without fragment. Source: RFC 6749 section 3.1.2, RFC 8252 section 7.
+pub(crate) fn is_redirect(uri: &str) -> bool {
+    let of_scheme = |byte: u8| byte.is_ascii_alphanumeric() || b"+.-".contains(&byte);
+    let allowed = |(scheme, rest): (&str, &str)| match scheme {
+        "https" | "http" => uri.parse::<http::Uri>().is_ok_and(|parsed| {
+            let loopback = ["localhost", "127.0.0.1", "[::1]"];
+            let is_here = parsed.host().is_some_and(|host| loopback.contains(&host));
+            is_here || parsed.host().is_some() && scheme == "https"
+        }),
+        _ => {
+            let own = scheme.contains('.') && scheme.bytes().all(of_scheme);
+            own && rest.starts_with('/') && rest.parse::<http::Uri>().is_ok()
+        }
+    };
+    !uri.contains(['#', ' ']) && uri.split_once(':').is_some_and(allowed)
 }
 
 fn token_type(name: Option<&str>, member: &str) -> Result<TokenType, Refusal> {

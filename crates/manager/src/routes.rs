@@ -93,10 +93,13 @@ pub(crate) async fn answer(
             post(&parts.method)?;
             register::wso2(manager, head, &json(head, body).await?, peer).await
         }
-        DCR => {
-            post(&parts.method)?;
-            register::standard(manager, head, &json(head, body).await?, peer).await
-        }
+        DCR => match parts.method {
+            Method::GET | Method::HEAD => {
+                register::all(manager, head, &query(&parts.uri)?, peer).await
+            }
+            Method::POST => register::standard(manager, head, &json(head, body).await?, peer).await,
+            _ => Err(Refusal::MethodNotAllowed { allow: "GET, HEAD, POST" }),
+        },
         APPLICATIONS => {
             get(&parts.method)?;
             applications::changes(manager, head, &query(&parts.uri)?, peer).await
@@ -107,10 +110,11 @@ pub(crate) async fn answer(
                 return federation::returned(manager, name, head, &query(&parts.uri)?, peer).await;
             }
             if let Some(id) = below(path, DCR) {
-                if parts.method != Method::DELETE {
-                    return Err(Refusal::MethodNotAllowed { allow: "DELETE" });
-                }
-                return register::remove(manager, head, id, peer).await;
+                return match parts.method {
+                    Method::GET | Method::HEAD => register::get(manager, head, id, peer).await,
+                    Method::DELETE => register::remove(manager, head, id, peer).await,
+                    _ => Err(Refusal::MethodNotAllowed { allow: "GET, HEAD, DELETE" }),
+                };
             }
             let (kind, name) = match (below(path, APPLICATIONS), below(path, PLANS)) {
                 (Some(name), _) => (Kind::Application, name),

@@ -17,6 +17,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
 
 use crate::attempts::network;
+use crate::cors::Cors;
 use crate::manager::Manager;
 use crate::peer::Peer;
 use crate::reply::{Refusal, Reply};
@@ -135,8 +136,16 @@ async fn respond(manager: &Manager, request: Request<Incoming>, peer: &Peer) -> 
     let limit = Duration::from_millis(limits::REQUEST_MS_MAX);
     let client = peer.client(request.headers(), &manager.trusted_proxies);
     let peer = client.as_ref().unwrap_or(peer);
-    let answered = timeout(limit, routes::answer(manager, request, peer)).await;
-    answered.unwrap_or(Err(Refusal::Unavailable)).unwrap_or_else(Refusal::reply)
+    let cors = Cors::of(&request, &manager.cors_origins);
+    let mut reply = match cors.preflight(&request) {
+        Some(reply) => reply,
+        None => {
+            let answered = timeout(limit, routes::answer(manager, request, peer)).await;
+            answered.unwrap_or(Err(Refusal::Unavailable)).unwrap_or_else(Refusal::reply)
+        }
+    };
+    cors.apply(&mut reply);
+    reply
 }
 
 /// Open connections by address.

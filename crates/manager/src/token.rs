@@ -6,7 +6,7 @@ use http::{HeaderMap, StatusCode};
 use serde_json::{Map, Value, json};
 use store::{Client, Rotation, Token, TokenKind, TokenType, User};
 
-use crate::dpop::{DPOP, Subject};
+use crate::dpop::{DPOP, Proven, Subject};
 use crate::form::Form;
 use crate::keys::ACCESS_TOKEN;
 use crate::manager::Manager;
@@ -34,25 +34,29 @@ pub(crate) struct Requester {
     client: Client,
     /// The certificate that its tokens are bound to.
     thumbprint: Option<String>,
-    /// The key that they are bound to.
-    key: Option<String>,
+    /// The proof of the key that they are bound to.
+    proof: Option<Proven>,
 }
 
 impl Requester {
+    fn key(&self) -> Option<&str> {
+        self.proof.as_ref().map(|proof| proof.key.as_str())
+    }
+
     /// Whether it has proven to have the key that a code or refresh token is bound to, if any.
     fn has_key_of(&self, presented: &str) -> bool {
-        dpop::key_of(presented).is_none_or(|key| self.key.as_deref() == Some(key))
+        dpop::key_of(presented).is_none_or(|key| self.key() == Some(key))
     }
 
     /// Binds its tokens to the key or certificate in `cnf` of another token. False: it has not proven to have that one, or
     /// its tokens cannot be bound to it.
     pub(crate) fn bind_as(&mut self, confirmation: &Value, peer: &Peer) -> bool {
         match (confirmation["jkt"].as_str(), confirmation["x5t#S256"].as_str()) {
-            (Some(key), None) => self.key.as_deref() == Some(key),
+            (Some(key), None) => self.key() == Some(key),
             (None, Some(thumbprint)) => {
                 self.thumbprint = peer.thumbprint();
                 // An opaque token has no place for a certificate, and a token is bound to one thing only.
-                let can_be_bound = self.token_type == TokenType::Jwt && self.key.is_none();
+                let can_be_bound = self.token_type == TokenType::Jwt && self.proof.is_none();
                 can_be_bound && self.thumbprint.as_deref() == Some(thumbprint)
             }
             (None, None) => confirmation.is_null(),
@@ -127,14 +131,13 @@ pub(crate) async fn answer(
         return Err(Refusal::UnauthorizedClient);
     }
     let thumbprint = manager.binding(&client, peer)?;
-    let subject =
-        Subject { method: "POST", path: "/oauth2/token", token: None, client: &client.id };
-    let key = manager.proven_key(head, subject).await?;
-    if key.is_some() && thumbprint.is_some() {
+    let subject = Subject { method: "POST", path: "/oauth2/token", token: None };
+    let proof = manager.proof(head, subject)?;
+    if proof.is_some() && thumbprint.is_some() {
         let why = "the client's tokens are bound to its certificate, and cannot be to a key, too";
         return Err(Refusal::InvalidRequest(why));
     }
-    let client = Requester { client, thumbprint, key };
+    let client = Requester { client, thumbprint, proof };
     let body = match grant_type {
         "authorization_code" => code(manager, &client, form).await?,
         "refresh_token" => refresh(manager, &client, form).await?,
@@ -153,7 +156,7 @@ async fn client_credentials(
     form: &Form,
 ) -> Result<Value, Refusal> {
     let scope = granted(form.get("scope"), &client.scopes, None);
-    stored(manager, issue(manager, &Grant::new(manager, client, None, scope))?, None).await
+    stored(manager, issue(manager, &Grant::new(manager, client, None, scope)).await?, None).await
 }
 
 async fn password(
@@ -171,7 +174,7 @@ async fn password(
     grant.claims = outside::claims(&user);
     grant.with_refresh = has(&client.grants, "refresh_token");
     grant.sign_in = Some(SignIn { nonce: "", time_s: manager.now_s() });
-    stored(manager, issue(manager, &grant)?, Some(&user)).await
+    stored(manager, issue(manager, &grant).await?, Some(&user)).await
 }
 
 /// Exchanges an authorisation code. One that was exchanged before revokes its tokens, but only if the request is right
@@ -197,7 +200,7 @@ async fn code(manager: &Manager, client: &Requester, form: &Form) -> Result<Valu
     grant.with_refresh = has(&client.grants, "refresh_token");
     grant.sign_in = Some(SignIn { nonce: &code.nonce, time_s: code.auth_s });
     // An expired one is spent too, since it may have been exchanged before.
-    let issued = if user.is_some() { Some(issue(manager, &grant)?) } else { None };
+    let issued = if user.is_some() { Some(issue(manager, &grant).await?) } else { None };
     let rows = issued.as_ref().map_or(&[][..], |issued| &issued.rows);
     if manager.store.exchange(&code, rows).await? == Rotation::Reused {
         tracing::warn!(client = client.id, "a code was used twice; its tokens are revoked");
@@ -232,7 +235,7 @@ async fn refresh(manager: &Manager, client: &Requester, form: &Form) -> Result<V
         let left_s = old.expires_s.saturating_sub(manager.now_s());
         grant.access_s = grant.access_s.min(left_s);
     }
-    let mut issued = issue(manager, &grant)?;
+    let mut issued = issue(manager, &grant).await?;
     for row in issued.rows.iter_mut().filter(|row| row.kind == TokenKind::Refresh) {
         if is_provided {
             row.expires_s = row.expires_s.min(old.expires_s);
@@ -265,7 +268,11 @@ pub(crate) async fn stored(
     Ok(issued.body)
 }
 
-pub(crate) fn issue(manager: &Manager, grant: &Grant<'_>) -> Result<Issued, Refusal> {
+/// Issues tokens for a grant of which everything but the use of its proof was checked.
+pub(crate) async fn issue(manager: &Manager, grant: &Grant<'_>) -> Result<Issued, Refusal> {
+    if let Some(proof) = &grant.client.proof {
+        manager.spend_proof(proof, &grant.client.id).await?;
+    }
     let now_s = manager.now_s();
     let family = match grant.family {
         Some(family) => family.to_owned(),
@@ -284,7 +291,7 @@ pub(crate) fn issue(manager: &Manager, grant: &Grant<'_>) -> Result<Issued, Refu
         spent: false,
     };
     let mut rows = Vec::new();
-    let key = grant.client.key.as_deref();
+    let key = grant.client.key();
     let access = match grant.client.token_type {
         TokenType::Jwt => {
             let jti = secrets::identifier(manager.entropy());
@@ -350,7 +357,7 @@ fn claims(manager: &Manager, grant: &Grant<'_>, now_s: u64, jti: &str) -> Value 
     if let Some(thumbprint) = &grant.client.thumbprint {
         claims["cnf"] = json!({ "x5t#S256": thumbprint });
     }
-    if let Some(key) = &grant.client.key {
+    if let Some(key) = grant.client.key() {
         claims["cnf"] = json!({ "jkt": key });
     }
     claims

@@ -26,6 +26,15 @@ pub enum UserError {
     Password,
     #[error("the user `{0}` signs in with the password of `{1}`; change it there")]
     Elsewhere(String, String),
+    #[error(
+        "`{0}` has registered {1} clients; give them to an administrator by `--clients-to NAME`, \
+         or remove them first"
+    )]
+    HasClients(String, u64),
+    #[error("`{0}` is not an administrator, who could take over clients")]
+    NoAdministrator(String),
+    #[error("both users have a client of the name `{0}`; remove one of them first")]
+    SameClient(String),
     #[error("there is not enough memory to hash a password")]
     Memory,
     #[error("{0}")]
@@ -36,7 +45,7 @@ pub enum UserError {
 
 /// A change of the users.
 #[derive(Clone, Copy, Debug)]
-pub enum UserChange {
+pub enum UserChange<'a> {
     Add {
         /// Whether the user may register clients.
         admin: bool,
@@ -44,7 +53,10 @@ pub enum UserChange {
     /// Replaces the password, and revokes the user's tokens.
     Password,
     /// Removes the user and their tokens.
-    Remove,
+    Remove {
+        /// The administrator who gets the clients that the user registered.
+        heir: Option<&'a str>,
+    },
 }
 
 /// Changes the user `name`. Returns the password, if one was generated since none was given.
@@ -54,7 +66,7 @@ pub enum UserChange {
 pub fn change_user(
     database: &Database,
     name: &str,
-    change: UserChange,
+    change: UserChange<'_>,
     password: Option<&str>,
 ) -> Result<Option<String>, UserError> {
     // A slash ends the name of a trusted issuer.
@@ -84,14 +96,59 @@ pub fn change_user(
                 let hash = passwords::hash(chosen, &SystemEntropy).ok_or(UserError::Memory)?;
                 (store.set_password(name, &hash).await?, generated)
             }
-            UserChange::Remove => (store.remove_user(name).await?, None),
+            UserChange::Remove { heir } => {
+                give_clients(&store, name, heir).await?;
+                (store.remove_user(name).await?, None)
+            }
         };
         store.close().await;
         match change {
             _ if done => Ok(generated),
             UserChange::Add { .. } => Err(UserError::Exists(name.to_owned())),
-            UserChange::Password | UserChange::Remove => Err(UserError::Unknown(name.to_owned())),
+            UserChange::Password | UserChange::Remove { .. } => {
+                Err(UserError::Unknown(name.to_owned()))
+            }
         }
+    })
+}
+
+/// Whoever knows the secrets of the clients of `name` could go on to use them: somebody has to answer for them.
+async fn give_clients(store: &Store, name: &str, heir: Option<&str>) -> Result<(), UserError> {
+    let Some(heir) = heir else {
+        return match store.count_clients_of(name).await? {
+            0 => Ok(()),
+            count => Err(UserError::HasClients(name.to_owned(), count)),
+        };
+    };
+    let is_admin = store.user(heir).await?.is_some_and(|user| user.admin);
+    if !is_admin || heir == name {
+        return Err(UserError::NoAdministrator(heir.to_owned()));
+    }
+    match store.give_clients(name, heir).await? {
+        None => Ok(()),
+        Some(both) => Err(UserError::SameClient(both)),
+    }
+}
+
+/// Hands each client to `each`: its id, its name and its owner.
+///
+/// # Errors
+/// The store cannot be used.
+pub fn list_clients(
+    database: &Database,
+    mut each: impl FnMut(&str, &str, &str),
+) -> Result<(), UserError> {
+    runtime()?.block_on(async {
+        let store = Store::open(database).await?;
+        let mut after = String::new();
+        loop {
+            let page = store.clients(&after, limits::CLIENTS_PAGE_MAX).await?;
+            page.iter().for_each(|client| each(&client.id, &client.name, &client.owner));
+            let Some(last) = page.last() else { break };
+            after.clone_from(&last.id);
+        }
+        store.close().await;
+        Ok(())
     })
 }
 

@@ -311,6 +311,8 @@ pub struct ControlSettings {
     pub client_ca: Option<Vec<PathBuf>>,
     /// `trusted_proxies`: whose `X-Forwarded-For` says who their clients are.
     pub trusted_proxies: Vec<(IpAddr, u8)>,
+    /// `cors_origins`: the origins whose applications may read its responses, as browsers write them, or `*`.
+    pub cors_origins: Vec<String>,
     /// `[[control.trusted_issuer]]`
     pub trusted_issuers: Vec<TrustedIssuer>,
     /// `[control.ldap]`

@@ -100,6 +100,50 @@ impl Store {
         row.as_ref().map(client).transpose()
     }
 
+    /// At most `most` clients, by id, whose ids come after `after`.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn clients(&self, after: &str, most: u32) -> Result<Vec<Client>, StoreError> {
+        let select = format!("SELECT {COLUMNS} FROM clients WHERE id > ? ORDER BY id LIMIT {most}");
+        let select = sqlx::query(self.sql(&select)).bind(after);
+        select.fetch_all(&self.pool).await?.iter().map(client).collect()
+    }
+
+    /// The number of clients of the user `owner`.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn count_clients_of(&self, owner: &str) -> Result<u64, StoreError> {
+        let count = self.sql("SELECT COUNT(*) FROM clients WHERE owner = ?");
+        let row = sqlx::query(count).bind(owner).fetch_one(&self.pool).await?;
+        Ok(seconds(row.try_get(0)?))
+    }
+
+    /// Makes the user `to` the owner of the clients of `from`. Returns a name that clients of both have; nothing is changed
+    /// then.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn give_clients(&self, from: &str, to: &str) -> Result<Option<String>, StoreError> {
+        retried(|| async move {
+            let mut transaction = self.pool.begin().await?;
+            let select = self.sql(
+                "SELECT mine.name FROM clients AS mine JOIN clients AS theirs \
+                 ON mine.name = theirs.name WHERE mine.owner = ? AND theirs.owner = ? LIMIT 1",
+            );
+            let select = sqlx::query(select).bind(from).bind(to);
+            if let Some(row) = select.fetch_optional(&mut *transaction).await? {
+                return Ok(Some(row.try_get(0)?));
+            }
+            let update = self.sql("UPDATE clients SET owner = ? WHERE owner = ?");
+            sqlx::query(update).bind(to).bind(from).execute(&mut *transaction).await?;
+            transaction.commit().await?;
+            Ok(None)
+        })
+        .await
+    }
+
     /// The number of clients.
     ///
     /// # Errors

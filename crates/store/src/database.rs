@@ -52,7 +52,8 @@ impl Store {
         sqlx::any::install_default_drivers();
         let (url, dialect) = match database {
             Database::Sqlite(file) => {
-                create_private(file, false).map_err(StoreError::File)?;
+                create_private(file, false)
+                    .map_err(|source| StoreError::File { file: file.clone(), source })?;
                 (format!("sqlite:{}", encoded(file)), Dialect::Sqlite)
             }
             Database::Server(url) => (url.clone(), Dialect::of(url).ok_or(StoreError::Url)?),

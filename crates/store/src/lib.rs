@@ -30,7 +30,7 @@ pub use database::{Database, Store};
 pub use devices::{Decision, Device};
 pub use failures::Failures;
 pub use revocations::{Revocation, TokensOfClient};
-pub use tokens::{NewKey, Rotation, Token, TokenKind};
+pub use tokens::{NewKey, Rotation, Rows, Token, TokenKind};
 pub use users::{NewUser, User};
 
 use std::path::PathBuf;
@@ -40,8 +40,8 @@ use std::path::PathBuf;
 pub enum StoreError {
     #[error("the URL of the database is not valid")]
     Url,
-    #[error("cannot create the database file: {0}")]
-    File(#[source] std::io::Error),
+    #[error("cannot create the database file {}: {source}", file.display())]
+    File { file: PathBuf, source: std::io::Error },
     #[error(
         "the database has schema version {found}, and this version of Penstock knows {known}: \
          start the newer version again, or restore a backup"

@@ -63,9 +63,28 @@ pub enum NewKey {
 }
 
 /// The client of everything that expires.
+/// What is counted together.
+#[derive(Clone, Copy, Debug)]
+pub enum Rows {
+    /// Tokens, codes and revocations.
+    Tokens,
+    /// Device codes.
+    Devices,
+}
+
+impl Rows {
+    /// Selects the client of each row.
+    fn clients(self) -> &'static str {
+        match self {
+            Self::Tokens => CLIENTS,
+            Self::Devices => DEVICES,
+        }
+    }
+}
+
 const CLIENTS: &str = "SELECT client FROM tokens UNION ALL SELECT client FROM codes \
-     UNION ALL SELECT client FROM revoked UNION ALL SELECT client FROM revocations \
-     UNION ALL SELECT client FROM devices";
+     UNION ALL SELECT client FROM revoked UNION ALL SELECT client FROM revocations";
+const DEVICES: &str = "SELECT client FROM devices";
 
 const FAMILY: &str = "family = ?";
 
@@ -235,13 +254,12 @@ impl Store {
         .await
     }
 
-    /// Removes what expired before `now_s`, and returns the number of tokens, codes and revocations that are left. A
-    /// code stays while there are tokens that it was exchanged for, which a replay revokes, and a revocation for
+    /// Removes what expired before `now_s`. A code stays while there are tokens that it was exchanged for, which a replay revokes, and a revocation for
     /// `leeway_s`, since gateways may accept the token for so long.
     ///
     /// # Errors
     /// The database's.
-    pub async fn purge(&self, now_s: u64, leeway_s: u64) -> Result<u64, StoreError> {
+    pub async fn purge(&self, now_s: u64, leeway_s: u64) -> Result<(), StoreError> {
         for delete in [
             "DELETE FROM tokens WHERE expires_s < ?",
             "DELETE FROM codes WHERE expires_s < ? \
@@ -253,8 +271,15 @@ impl Store {
         }
         let accepted_s = now_s.saturating_sub(leeway_s);
         self.delete_before("DELETE FROM revocations WHERE expires_s < ?", accepted_s).await?;
-        self.forget_removed(now_s).await?;
-        let count = format!("SELECT COUNT(*) FROM ({CLIENTS}) AS kept");
+        self.forget_removed(now_s).await
+    }
+
+    /// The number of rows.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn count(&self, rows: Rows) -> Result<u64, StoreError> {
+        let count = format!("SELECT COUNT(*) FROM ({}) AS kept", rows.clients());
         let row = sqlx::query(self.sql(&count)).fetch_one(&self.pool).await?;
         Ok(seconds(row.try_get(0)?))
     }
@@ -267,13 +292,18 @@ impl Store {
         .await
     }
 
-    /// The clients with more tokens, codes and revocations than `count`.
+    /// The clients with more rows than `count`.
     ///
     /// # Errors
     /// The database's.
-    pub async fn clients_with_more_rows_than(&self, count: u64) -> Result<Vec<String>, StoreError> {
+    pub async fn clients_with_more(
+        &self,
+        rows: Rows,
+        count: u64,
+    ) -> Result<Vec<String>, StoreError> {
         let select = self.sql(&format!(
-            "SELECT client FROM ({CLIENTS}) AS kept GROUP BY client HAVING COUNT(*) > ? LIMIT 1000"
+            "SELECT client FROM ({}) AS kept GROUP BY client HAVING COUNT(*) > ? LIMIT 1000",
+            rows.clients()
         ));
         let rows = sqlx::query(select).bind(stored(count)).fetch_all(&self.pool).await?;
         rows.iter().map(|row| Ok(row.try_get(0)?)).collect()

@@ -29,7 +29,7 @@ const KEY: &str = "oauth.key";
 /// Run the control plane, which issues OAuth2 tokens
 ///
 /// Reads `[control]`, `[store]` and `[tls]` of the configuration. The first start creates the user `admin` and prints
-/// a password. SIGHUP reloads the certificates; SIGTERM and Ctrl-C shut down gracefully. The commands below change the
+/// a password. SIGHUP reloads the certificates, and logs what else needs a restart; SIGTERM and Ctrl-C shut down gracefully. The commands below change the
 /// database instead, and exit.
 #[derive(Args)]
 #[command(after_help = "Examples:
@@ -53,6 +53,8 @@ enum Command {
     /// Add, list or remove users, or change a password; also while the control plane runs
     #[command(subcommand)]
     User(User),
+    /// Print the id, name and owner of all clients
+    Clients,
     /// Copy the SQLite database to a new file; also while the control plane runs
     Backup { file: PathBuf },
     /// Replace the SQLite database by a backup; the control plane must not run
@@ -77,7 +79,12 @@ enum User {
         password: NewPassword,
     },
     /// Remove a user, and revoke the user's tokens
-    Remove { name: String },
+    Remove {
+        name: String,
+        /// The administrator who takes over the clients that the user registered
+        #[arg(long, value_name = "NAME")]
+        clients_to: Option<String>,
+    },
     /// Print the names of all users
     List,
 }
@@ -119,10 +126,48 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             Ok(set) => certificates.replace(set),
             Err(problem) => tracing::error!("{problem}"),
         }
+        tracing::info!("signal received, certificates read again");
+        match follow::read_settings(&arguments.config) {
+            Ok((changed, _)) => changed_sections(&settings, &changed).iter().for_each(|section| {
+                tracing::warn!(
+                    section,
+                    "this change of the configuration takes effect after a restart"
+                );
+            }),
+            Err(invalid) => {
+                invalid.diagnostics.iter().for_each(|problem| tracing::error!("{problem}"));
+            }
+        }
     }
     tracing::info!("signal received, shutting down");
     running.stop();
     Ok(())
+}
+
+/// The sections of the configuration that differ, also by a secret in a file that they name.
+fn changed_sections(before: &Settings, after: &Settings) -> Vec<&'static str> {
+    let (Some(old), Some(new)) = (&before.control, &after.control) else {
+        return vec!["[control]"];
+    };
+    // What has a section of its own is compared below.
+    let rest = ControlSettings {
+        trusted_issuers: old.trusted_issuers.clone(),
+        ldap: old.ldap.clone(),
+        providers: old.providers.clone(),
+        store: old.store.clone(),
+        ..new.clone()
+    };
+    let changes = [
+        ("[control]", rest != *old),
+        ("[[control.trusted_issuer]]", old.trusted_issuers != new.trusted_issuers),
+        ("[control.ldap]", old.ldap != new.ldap),
+        ("[[control.provider]]", old.providers != new.providers),
+        ("[store]", old.store != new.store),
+        ("[tls]", before.tls != after.tls),
+        ("[upstream_tls]", before.upstream_tls != after.upstream_tls),
+        ("[log]", before.log != after.log),
+    ];
+    changes.into_iter().filter(|(_, differ)| *differ).map(|(section, _)| section).collect()
 }
 
 /// The control plane that `up` runs beside the gateway, whose certificates it uses; `None`: it is not configured.
@@ -168,8 +213,16 @@ fn change(database: &Database, command: &Command) -> Result<(), Failure> {
         Command::User(User::Password { name, password }) => {
             change_user(database, name, UserChange::Password, Some(password))
         }
-        Command::User(User::Remove { name }) => {
-            change_user(database, name, UserChange::Remove, None)
+        Command::User(User::Remove { name, clients_to }) => {
+            change_user(database, name, UserChange::Remove { heir: clients_to.as_deref() }, None)
+        }
+        Command::Clients => {
+            let mut lines = String::new();
+            manager::list_clients(database, |id, name, owner| {
+                lines.push_str(&format!("{id} {name} ({owner})\n"));
+            })
+            .map_err(Failure::error)?;
+            stdout(&lines)
         }
         Command::Backup { file } => manager::backup(database, file).map_err(Failure::error),
         Command::Restore { file } => manager::restore(database, file).map_err(Failure::error),
@@ -179,7 +232,7 @@ fn change(database: &Database, command: &Command) -> Result<(), Failure> {
 fn change_user(
     database: &Database,
     name: &str,
-    change: UserChange,
+    change: UserChange<'_>,
     password: Option<&NewPassword>,
 ) -> Result<(), Failure> {
     let file = password.and_then(|password| password.password_file.as_deref());
@@ -191,6 +244,15 @@ fn change_user(
     changed.map_or(Ok(()), |password| stdout(&announcement(name, &password)))
 }
 
+/// A private key in PEM.
+fn signing_key(file: &Path) -> Result<Vec<u8>, Failure> {
+    let pem = read_file(file)?;
+    match SigningKey::from_pem(&pem) {
+        Ok(_) => Ok(pem),
+        Err(error) => Err(Failure::Error(format!("{}: {error}", file.display()))),
+    }
+}
+
 fn start(
     settings: &ControlSettings,
     all: &Settings,
@@ -198,7 +260,7 @@ fn start(
 ) -> Result<Control, Failure> {
     let keys = match settings.keys.as_slice() {
         [] => vec![generated_key(&all.gateway.data.join(KEY))?],
-        files => files.iter().map(|file| read_file(file)).collect::<Result<_, _>>()?,
+        files => files.iter().map(|file| signing_key(file)).collect::<Result<_, _>>()?,
     };
     let password = settings.admin_password.clone().map(String::from_utf8).transpose();
     let client_ca = settings
@@ -221,6 +283,7 @@ fn start(
         check_plan: formats::declarative::check_published_plan,
         api_keys: settings.api_keys.clone(),
         trusted_proxies: settings.trusted_proxies.clone(),
+        cors_origins: settings.cors_origins.clone(),
         directory: directory.transpose()?,
         client_ca: client_ca.transpose()?,
         admin_password: password.map_err(Failure::error)?,

@@ -27,6 +27,9 @@ impl Follower {
                         self.post_revocations(&settings.name, Some(not_kept(&kept, &error)));
                         Default::default()
                     });
+                    if let Some(damage) = kept.damage() {
+                        self.post_revocations(&settings.name, Some(damage));
+                    }
                     let followed = Followed::new(settings, known, self.clock.now());
                     followed.map(|followed| (followed, kept))
                 }

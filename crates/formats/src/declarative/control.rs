@@ -49,6 +49,7 @@ pub(super) fn read(
         admin_password: password(control, outside, report),
         client_ca: sections::paths(control, "client_ca", outside, report),
         trusted_proxies: sections::blocks(control, "trusted_proxies", report),
+        cors_origins: cors_origins(control, report),
         providers: providers::read(control, &trusted_issuers, outside, report),
         trusted_issuers,
         ldap: ldap::read(control, outside, report),
@@ -107,6 +108,21 @@ fn issuer(table: &Table<'_>, report: &mut Report) -> Option<String> {
     Some(text.to_owned())
 }
 
+fn cors_origins(table: &Table<'_>, report: &mut Report) -> Vec<String> {
+    let mut origins = Vec::new();
+    for (text, place) in table.texts("cors_origins", report).unwrap_or_default() {
+        match crate::openapi::cors::origin(text) {
+            Ok(origin) if origin.contains('*') && origin != "*" => {
+                let message = format!("`{}` is a pattern", shorten(text));
+                report.error(place, message, "list the origins, or write `*` alone");
+            }
+            Ok(origin) => origins.push(origin),
+            Err((message, help)) => report.error(place, message, help),
+        }
+    }
+    origins
+}
+
 fn password(table: &Table<'_>, outside: &Outside<'_>, report: &mut Report) -> Option<Vec<u8>> {
     let password =
         secret::read(table, "admin_password", "control.admin_password", outside, report)?;
@@ -124,13 +140,20 @@ fn database(
     outside: &Outside<'_>,
     report: &mut Report,
 ) -> Option<StoreSettings> {
-    let (text, place) = table.text("url", report)?;
+    let item = table.get("url")?;
+    let (text, place) = if item.value.as_table().is_some() {
+        let secret = secret::read(table, "url", "store.url", outside, report)?;
+        (String::from_utf8(secret).unwrap_or_default(), item.place)
+    } else {
+        let (text, place) = table.text("url", report)?;
+        (text.to_owned(), place)
+    };
     match text.split_once(':') {
         Some(("sqlite", file)) if !file.is_empty() && !file.starts_with("//") => {
             Some(StoreSettings::Sqlite(outside.path(file)))
         }
         Some(("postgres" | "postgresql" | "mysql" | "mariadb", _)) => {
-            Some(StoreSettings::Server(text.to_owned()))
+            Some(StoreSettings::Server(text))
         }
         Some(_) | None => {
             // The URL can contain a password and is not repeated.

@@ -500,8 +500,7 @@ fn policy(item: &Node<'_>, report: &mut Report) -> Option<Found> {
     let values = first.value.as_map().or(item.as_map())?;
     for member in values.iter().filter(|member| member.key_place != first.key_place) {
         match member.key.as_ref() {
-            "count" | "unitTime" | "timeUnit" => {}
-            "stopOnQuotaReach" if member.value.as_bool() != Some(false) => {}
+            "count" | "unitTime" | "timeUnit" | "stopOnQuotaReach" => {}
             other => {
                 let message = format!("`{}` of a policy has no effect", shorten(other));
                 report.warning(member.key_place, message, "remove it");
@@ -538,6 +537,9 @@ fn policy(item: &Node<'_>, report: &mut Report) -> Option<Found> {
         period_ms: period_ms?,
         by: LimitBy::All,
     };
-    let plan = Plan { name: first.key.clone().into_owned(), limits: vec![limit], burst: None };
+    // As the tier of a token: what is above the count is admitted.
+    let stops = values.get("stopOnQuotaReach").and_then(Node::as_bool) != Some(false);
+    let limits = if stops { vec![limit] } else { Vec::new() };
+    let plan = Plan { name: first.key.clone().into_owned(), limits, burst: None };
     Some((plan, first.key_place, Vec::new()))
 }

@@ -127,10 +127,12 @@ fn policies_of_the_microgateway_load_as_they_are() {
         "- A: {count: 1, unitTime: 1, timeUnit: week}\n",
         "p.yaml:1:40: error: `timeUnit`",
     );
+    let goes_on = "- A: {count: 1, unitTime: 1, timeUnit: min, stopOnQuotaReach: false}\n";
+    assert_eq!(shown(&check("p.yaml", goes_on, ""), "A"), "A");
     check(
         "p.yaml",
-        "- A: {count: 1, unitTime: 1, timeUnit: min, stopOnQuotaReach: false}\n",
-        "p.yaml:1:45: warning: `stopOnQuotaReach`",
+        "- A: {count: 1, unitTime: 1, timeUnit: min, spikeArrestLimit: 5}\n",
+        "p.yaml:1:45: warning: `spikeArrestLimit`",
     );
     check("p.yaml", "A: 1\n", "p.yaml:1:4: error: a list of policies");
 }

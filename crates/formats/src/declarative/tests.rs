@@ -666,6 +666,7 @@ fn load(text: &str) -> (Option<Settings>, Vec<Diagnostic>) {
     let env = |name: &str| match name {
         "SHARED" => Some(SECRET.to_owned()),
         "SIGNING" => Some(SIGNING.to_owned()),
+        "DATABASE" => Some("postgres://me:secret@db/x".to_owned()),
         "SHORT" => Some("swordfish".to_owned()),
         "EMPTY" => Some(String::new()),
         _ => None,

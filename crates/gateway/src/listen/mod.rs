@@ -167,10 +167,21 @@ async fn shake_hands(worker: &Worker, tcp: TcpStream, protocol: Protocol) -> Opt
     watch.set(worker.resources.deadline_us(HANDSHAKE_MS_MAX));
     match within(&watch, pin!(wire::tls::accept(tcp, config))).await {
         Some(Ok(stream)) => Some(stream),
-        Some(Err(_)) | None => {
+        failed => {
+            if let Some(Err(error)) = failed {
+                log_certificate(&error);
+            }
             bump(&worker.tally.handshakes_failed);
             None
         }
+    }
+}
+
+/// Whoever operates a client has no other way to learn why its certificate is not accepted. The log counts repeated lines.
+fn log_certificate(error: &std::io::Error) {
+    let error = error.get_ref().and_then(|error| error.downcast_ref::<rustls::Error>());
+    if let Some(error @ rustls::Error::InvalidCertificate(_)) = error {
+        tracing::warn!(%error, "a client's certificate was rejected");
     }
 }
 

@@ -353,3 +353,24 @@ impl Hasher for IdentityHasher {
         self.0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials_are_equal_if_every_byte_is() {
+        for length in 0..=4 * TAIL_BYTES + 2 {
+            let one = vec![b'a'; length];
+            assert!(are_equal(&one, &one.clone()), "{length}");
+            assert!(!are_equal(&one, &vec![b'a'; length + 1]), "{length}");
+            for index in 0..length {
+                for bit in 0..8 {
+                    let mut other = one.clone();
+                    other[index] ^= 1 << bit;
+                    assert!(!are_equal(&one, &other), "{length} {index} {bit}");
+                }
+            }
+        }
+    }
+}

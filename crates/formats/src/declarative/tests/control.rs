@@ -11,10 +11,19 @@ fn the_control_plane_and_its_store_are_checked() {
         ("issuer = \"http://a/b\"", "3:10: not an https URL without query"),
         ("issuer = \"https://a/b?c\"", "3:10: not an https URL without query"),
         ("keys = []", "1:1: `keys` is empty"),
+        ("cors_origins = [\"https://app.example\", \"http://localhost:3000\"]", ""),
+        ("cors_origins = [\"https://app.example/\"]", "3:17: has a path"),
+        ("cors_origins = [\"https://*.example\"]", "3:17: is a pattern"),
         ("[store]\nurl = \"postgres://db/x\"", "1:1: need `keys` > the same private keys"),
         ("admin_password = {}", "3:18: needs either `env` or `file`"),
         ("admin_password = { env = \"EMPTY\" }", "3:18: not UTF-8 of 8 to 256 bytes"),
         ("[store]\nurl = \"mariadb://db/x\"", "1:1: need `keys` > the same private keys"),
+        ("[store]\nurl = { env = \"DATABASE\" }", "1:1: need `keys` > the same private keys"),
+        ("[store]\nurl = { env = \"EMPTY\" }", "4:7: unknown kind of database"),
+        ("[store]\nurl = { env = \"SHARED\" }", "4:7: unknown kind of database"),
+        ("[store]\nurl = { env = \"ABSENT\" }", "4:15: `ABSENT` is not set"),
+        ("[store]\nurl = { file = \"absent\" }", "4:16: cannot be read"),
+        ("[store]\nurl = {}", "4:7: needs either `env` or `file`"),
         (
             "[store]\nurl = \"mssql://me:secret@db/x\"",
             "4:7: unknown kind of database > sqlite:FILE, postgres://USER@HOST/DATABASE or mysql://",
@@ -30,6 +39,10 @@ fn the_control_plane_and_its_store_are_checked() {
     ] {
         check(&format!("{control}{lines}\n"), expect);
     }
+    let keys = "keys = [\"a.pem\"]\n[store]\nurl = { env = \"DATABASE\" }\n";
+    let control = load(&format!("{control}{keys}")).0.and_then(|settings| settings.control);
+    let url = "postgres://me:secret@db/x".to_owned();
+    assert_eq!(control.map(|control| control.store), Some(model::StoreSettings::Server(url)));
     let (settings, warnings) =
         load("[gateway]\nhttp = \"127.0.0.1:8280\"\n[store]\nurl = \"sqlite:a.db\"\n");
     assert!(settings.is_some_and(|settings| settings.control.is_none()));

@@ -1,0 +1,31 @@
+//! Lines with a checksum, of files that a gateway appends to: what a disk damages is found before it is used.
+//!
+//! A line ends with ` #` and 16 hexadecimal digits. Lines of earlier versions have none.
+
+const MARK: &[u8] = b" #";
+const SUM_BYTES: usize = 16;
+
+/// The beginning of a hash, in hexadecimal digits: enough against accidents.
+pub(crate) fn short_hash(bytes: &[u8]) -> String {
+    jose::sha256(bytes).iter().take(SUM_BYTES / 2).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Adds `line` with its checksum to `text`.
+pub(crate) fn push(text: &mut Vec<u8>, line: &[u8]) {
+    text.extend_from_slice(line);
+    text.extend_from_slice(MARK);
+    text.extend_from_slice(short_hash(line).as_bytes());
+    text.push(b'\n');
+}
+
+/// What a line has before its checksum, and whether it has one. `None`: it is incomplete or damaged.
+pub(crate) fn content(line: &[u8]) -> Option<(&[u8], bool)> {
+    let line = line.strip_suffix(b"\n")?;
+    let split = line.len().checked_sub(MARK.len() + SUM_BYTES);
+    let parts = split.and_then(|at| line.split_at_checked(at));
+    let sum = parts.and_then(|(content, end)| Some((content, end.strip_prefix(MARK)?)));
+    match sum {
+        Some((content, sum)) => (short_hash(content).as_bytes() == sum).then_some((content, true)),
+        None => Some((line, false)),
+    }
+}
