@@ -144,6 +144,8 @@ pub const LAB_STOP_MS: u64 = 20_000;
 pub const LAB_VERSION_MS_MAX: u64 = 10_000;
 /// Longest output of a target's version command that is read, in bytes. The rest is ignored.
 pub const LAB_VERSION_BYTES_MAX: u64 = 4 * KIB as u64;
+/// Longest time of a target's command that prints tokens, in milliseconds. Longer: killed, and the case fails.
+pub const LAB_TOKENS_MS_MAX: u64 = 600_000;
 /// Maximum number of resource samples of a case, at five per second. More: later ones are not taken.
 pub const LAB_USAGE_SAMPLES_MAX: usize = 1_000_000;
 /// Maximum number of numbered files of a target's process. More: the case fails.

@@ -414,6 +414,94 @@ fn an_application_is_changed_under_load() {
     assert_eq!(applications, ["0001.toml", "changed.toml"]);
 }
 
+/// A scenario whose tokens are the target's own.
+fn with_tokens(name: &str, needs: &str, more: &str) -> String {
+    format!(
+        "[[scenario]]\nname = '{name}'\ndisplay = 'x'\nabout = ''\npath = '/echo/1.0.0'\nneeds = [{needs}]\n\
+         tokens = {{ kind = 'jwt', count = 20 }}\n{more}\n"
+    )
+}
+
+/// The shipped target, and the same with tokens of a client whose application has no subscription.
+#[test]
+fn tokens_of_the_key_manager_are_accepted_if_their_application_is_subscribed() {
+    let files = Files::new();
+    let counted = |targets: &str, scenarios: &str| {
+        suite(targets, scenarios, "0s", "").replace("measure = '0s'", "requests = 100")
+    };
+    let needs = |kind: &str| format!("'forward', 'tls', 'subscriptions', '{kind}'");
+    let scenario = |name: &str, kind: &str, more: &str| with_tokens(name, &needs(kind), more);
+    let echoed = "payload = 'array'\nexpect = '{{bytes}}B'";
+    let text = counted("'penstock-managed'", "'jwt', 'opaque', 'application-key'")
+        + &scenario("jwt", "jwt", echoed)
+        + &scenario("opaque", "opaque-tokens", echoed);
+    files.write("suite.toml", &text);
+    let (code, text) = run(&files, &[]);
+    assert_eq!(code, Some(0), "{text}");
+    let check = |case: &str, tokens: u64| {
+        let found = result(&files, case);
+        assert_eq!(found.state, State::Measured, "{case}: {:?}", found.reason);
+        let counts = (found.figure("requests"), found.figure("errors"));
+        assert_eq!(counts, (Some(100.0), Some(0.0)), "{case}: {:?}", found.load);
+        assert_eq!(found.load["options"]["tokens"], tokens, "{case}");
+    };
+    for (case, tokens) in [("jwt", 20), ("opaque", 20), ("application-key", 0)] {
+        check(&format!("{case}/penstock-managed"), tokens);
+    }
+    let kept = files.path("out/jwt/penstock-managed/2_users/50B/0ms_sleep/1");
+    assert!(!kept.join("tokens.txt").exists() && kept.join("gateway-1/secret").is_file());
+
+    let start = "exec \"$1\" gateway";
+    let other = "register other '{{part.token-type}}'\n\
+        printf 'user = \"%s:%s\"\\n' \"$id\" \"$secret\" >application\n";
+    let target = include_str!("../../suites/targets/penstock-managed.toml");
+    assert!(target.contains(start));
+    let target = target
+        .replace("name = \"penstock-managed\"", "name = \"other\"")
+        .replace(start, &format!("{other}{start}"));
+    files.write("other.toml", &target);
+    let denied = "[[sequence]]\n[[sequence.request]]\nname = 'denied'\npath = '/x'\nstatus = 403\n\
+        extract.code = { regex = '900908' }\n";
+    files.write("denied.toml", denied);
+    let requests = "requests = 'denied.toml'";
+    let text = counted("'other.toml'", "'denied-jwt', 'denied-opaque'")
+        + &scenario("denied-jwt", "jwt", requests)
+        + &scenario("denied-opaque", "opaque-tokens", requests);
+    files.write("suite.toml", &text);
+    fs::rename(files.path("out"), files.path("accepted")).unwrap();
+    let (code, text) = run(&files, &[]);
+    assert_eq!(code, Some(0), "{text}");
+    for case in ["denied-jwt/other", "denied-opaque/other"] {
+        check(case, 20);
+    }
+}
+
+#[test]
+fn a_target_prints_as_many_tokens_as_the_scenario_needs() {
+    let files = Files::new();
+    let scenario = with_tokens("tokens", "'forward'", "payload = 'array'");
+    files.write("suite.toml", &(suite("'own.toml'", "'tokens'", "300ms", "") + &scenario));
+    for (out, command, problem) in [
+        ("enough", "seq {{token_count}}", None),
+        ("fewer", "seq 19; echo no more >&2", Some("printed 19 lines instead of 20\n    no more")),
+        ("failed", "echo no server >&2; exit 3", Some("exit status: 3\n    no server")),
+    ] {
+        let target = format!(
+            "name = 'own'\nabout = ''\ncan = ['forward']\nurl = 'http://127.0.0.1:{{{{backend_port}}}}'\n\
+             [tokens]\ncommand = ['sh', '-c', '{command}']\n"
+        );
+        files.write("own.toml", &target);
+        let (code, text) = run_into(&files, out, &[]);
+        assert_eq!(code, Some(i32::from(problem.is_some())), "{text}");
+        let file = format!("{out}/tokens/own/2_users/50B/0ms_sleep/1/result.json");
+        let reason = CaseResult::read(&files.path(&file)).unwrap().reason;
+        assert_eq!(reason.is_some(), problem.is_some(), "{reason:?}");
+        if let Some((reason, problem)) = reason.zip(problem) {
+            assert!(reason.contains(problem), "{reason}");
+        }
+    }
+}
+
 /// A suite of three cases with the backend alone.
 fn three(measure: &str, more: &str) -> String {
     suite("'backend'", "'forward'", measure, more).replace("users = [2]", "users = [2, 3, 4]")

@@ -7,7 +7,7 @@ use super::definition::Suite;
 
 const SUITE: &str = include_str!("../../../suites/cost.toml");
 /// The line of the suite that names the target.
-const TARGETS: &str = "targets = [\"penstock\"]";
+const TARGETS: &str = "targets = [\"penstock-managed\"]";
 /// The scenario without a policy.
 pub const BASELINE: &str = "forward";
 

@@ -223,6 +223,7 @@ impl<'r> Runner<'r> {
             shape: suite.load.shape.clone(),
             warm_up: suite.warm_up(target),
             connection_per_request: suite.load.connection_per_request,
+            tokens: self.tokens(scenario)?,
             target_pids: watched.target.pids.clone(),
             ..self.options(case, scenario, url)?
         };
@@ -281,10 +282,9 @@ impl<'r> Runner<'r> {
     fn changer(&self, scenario: &Scenario) -> Result<Option<Changer>, String> {
         let plan = self.target.as_ref().and_then(|kept| kept.running.change.clone());
         let (Some(plan), Some(change)) = (plan, self.suite.change) else { return Ok(None) };
-        let token = match scenario.tokens {
+        let token = match self.tokens(scenario)? {
             None => None,
-            Some(tokens) => {
-                let file = self.fixtures.tokens(tokens)?;
+            Some(file) => {
                 let text = std::fs::read_to_string(&file)
                     .map_err(|error| format!("{}: {error}", file.display()))?;
                 text.lines().next().map(str::to_owned)
@@ -348,13 +348,19 @@ impl<'r> Runner<'r> {
         Ok((report.json(), span))
     }
 
-    /// Of a closed loop.
+    /// The file with the scenario's tokens: those of the running target, or of the lab.
+    fn tokens(&self, scenario: &Scenario) -> Result<Option<PathBuf>, String> {
+        let Some(tokens) = scenario.tokens else { return Ok(None) };
+        let own = self.target.as_ref().and_then(|kept| kept.running.tokens.clone());
+        own.map_or_else(|| self.fixtures.tokens(tokens), Ok).map(Some)
+    }
+
+    /// Of a closed loop, without tokens.
     fn options(&self, case: &Case, scenario: &Scenario, url: String) -> Result<Options, CaseError> {
         let suite = self.suite;
         let mut headers: Vec<(String, String)> =
             scenario.headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
         headers.sort();
-        let tokens = scenario.tokens.map(|tokens| self.fixtures.tokens(tokens)).transpose()?;
         let bytes = case.payload_bytes.to_string();
         let users = case.users as usize;
         let protocol = suite.load.protocol(scenario.exchange, users);
@@ -373,7 +379,6 @@ impl<'r> Runner<'r> {
             method: has_method.then(|| scenario.method.clone()),
             scenario: scenario.requests.clone(),
             payload: self.fixtures.payload(scenario, case.payload_bytes)?,
-            tokens,
             headers,
             expect: scenario.expect.as_ref().map(|text| text.replace("{{bytes}}", &bytes)),
             // The published runs accept any certificate, as JMeter does.
@@ -410,6 +415,7 @@ impl<'r> Runner<'r> {
                 command: std::iter::once(program).chain(words.map(str::to_owned)).collect(),
                 folder: partial.to_owned(),
                 log: self.backend_log(partial),
+                output: None,
                 cores: self.cores_of(&self.suite.cores.backend),
                 cpus: limit.cpus,
                 memory_bytes: limit.memory.map(|m| super::source::parse_bytes(&m)).transpose()?,
@@ -437,7 +443,9 @@ impl<'r> Runner<'r> {
         let settings = cases::settings(self.suite, case);
         let path = scenario.path.split('?').next().unwrap_or_default();
         let needs = scenario.used(&target.can);
-        let key = format!("{}\n{settings:?}\n{needs:?}\n{path}", target.name);
+        let token_count = scenario.tokens.map(|tokens| tokens.count);
+        let own_tokens = target.tokens.as_ref().and(token_count);
+        let key = format!("{}\n{settings:?}\n{needs:?}\n{path}\n{own_tokens:?}", target.name);
         let runs = |kept: &mut RunningTarget| kept.key == key && kept.running.broken().is_none();
         if self.target.as_mut().is_some_and(runs) {
             return Ok(None);
@@ -469,6 +477,7 @@ impl<'r> Runner<'r> {
                 Role::Helper => self.limit("helper"),
             },
             changing: suite.change.is_some(),
+            token_count,
             stop: &self.run.stop,
             reaper: &self.reaper,
         });
@@ -504,8 +513,7 @@ impl<'r> Runner<'r> {
             Exchange::Grpc { .. } | Exchange::WebSocket => options.protocol,
         };
         let (duration, warm_up) = (time, time / 4);
-        let options =
-            Options { protocol, duration, requests: None, warm_up, tokens: None, ..options };
+        let options = Options { protocol, duration, requests: None, warm_up, ..options };
         let report = on_generator(self.suite, || load::run(&options, &mut |_| {}))?;
         self.interrupted()?;
         let report = report.map_err(|error| format!("the backend alone: {error}"))?;

@@ -25,11 +25,14 @@ pub const SHIPPED: &[(&str, &str)] = &[
     ("penstock-applications", include_str!("../../../suites/targets/penstock-applications.toml")),
     ("penstock-balanced", include_str!("../../../suites/targets/penstock-balanced.toml")),
     ("penstock-integration", include_str!("../../../suites/targets/penstock-integration.toml")),
+    ("penstock-managed",  include_str!("../../../suites/targets/penstock-managed.toml")),
     ("remote",            include_str!("../../../suites/targets/remote.toml")),
     ("spring-cloud-gateway", include_str!("../../../suites/targets/spring-cloud-gateway.toml")),
     ("synapse",           include_str!("../../../suites/targets/synapse.toml")),
 ];
 
+/// The value of templates with the number of tokens that are wanted.
+pub(crate) const TOKEN_COUNT: &str = "token_count";
 /// Default time for a target to become ready.
 const READY_S: u64 = 60;
 
@@ -59,6 +62,8 @@ pub struct Target {
     /// The shortest warm-up; longer than the suite's for a JIT, or zero.
     pub warm_up: Duration,
     pub change: Option<Change>,
+    /// How it gets the tokens of scenarios; absent: those that the lab signs.
+    pub tokens: Option<TokensCommand>,
     names_backend: bool,
     pub source: Source,
 }
@@ -91,6 +96,8 @@ struct File {
     warm_up: Duration,
     #[serde(default)]
     change: Option<Change>,
+    #[serde(default)]
+    tokens: Option<TokensCommand>,
 }
 
 /// A text that is inserted conditionally or repeatedly: `{{part.NAME}}`.
@@ -195,6 +202,15 @@ pub struct Change {
     pub command: Vec<Spanned<String>>,
 }
 
+/// A command that prints tokens, one per line, when all processes are ready.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TokensCommand {
+    /// Program and arguments; templates, in which `{{token_count}}` is the number of tokens. Runs in the target's
+    /// folder, which has the folders of the processes.
+    pub command: Vec<Spanned<String>>,
+}
+
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
@@ -264,6 +280,9 @@ impl Target {
             process.cpus.iter().try_for_each(|cpus| source.check_cpus(cpus))?;
             process.memory.iter().try_for_each(|memory| source.check_memory(memory))?;
         }
+        if file.tokens.as_ref().is_some_and(|tokens| tokens.command.is_empty()) {
+            return Err(describe("[tokens] has no command".to_owned()));
+        }
         let texts = texts(&file);
         template::check(&source, &names(&file), &texts)?;
         let names_backend = texts.iter().any(|text| template::uses(text.get_ref(), "backend_port"));
@@ -289,6 +308,7 @@ impl Target {
             gc_log: file.gc_log,
             warm_up: file.warm_up,
             change: file.change,
+            tokens: file.tokens,
             names_backend,
             source,
         })
@@ -329,6 +349,7 @@ fn names(file: &File) -> Vec<String> {
         names.push("number".to_owned());
     }
     names.extend(file.change.iter().map(|_| "edition".to_owned()));
+    names.extend(file.tokens.iter().map(|_| TOKEN_COUNT.to_owned()));
     for process in &file.process {
         names.extend(process.ports.iter().cloned());
         names.extend(process.ports.iter().map(|port| format!("{}.{port}", process.name)));
@@ -350,5 +371,6 @@ fn texts(file: &File) -> Vec<&Spanned<String>> {
         texts.extend([&change.file, &change.text, &change.probe]);
         texts.extend(&change.command);
     }
+    texts.extend(file.tokens.iter().flat_map(|tokens| &tokens.command));
     texts
 }

@@ -1,9 +1,10 @@
 //! A program started for a measurement: pinned, limited, in its own process group (so that Ctrl-C is handled
 //! by us only), and ended on drop.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -12,7 +13,7 @@ use std::time::Duration;
 
 use base::SystemClock;
 
-use crate::limits;
+use crate::{files, limits};
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
@@ -38,7 +39,10 @@ pub(crate) struct ProcessSpec<'s> {
     pub(crate) command: Vec<String>,
     pub(crate) env: Vec<(String, String)>,
     pub(crate) folder: PathBuf,
+    /// Gets standard output and standard error.
     pub(crate) log: PathBuf,
+    /// Gets standard output instead. Readable by the owner only.
+    pub(crate) output: Option<PathBuf>,
     pub(crate) cores: Option<Vec<usize>>,
     pub(crate) cpus: Option<f64>,
     pub(crate) memory_bytes: Option<u64>,
@@ -78,7 +82,11 @@ impl Process {
         let mut command = Command::new("sh");
         command.args(["-c", &bounds.script]).arg("sh").arg(program).args(arguments);
         command.envs(start.env).current_dir(&start.folder).process_group(0);
-        command.stdin(Stdio::null()).stdout(log.try_clone().map_err(describe)?).stderr(log);
+        let output = match &start.output {
+            Some(path) => owned(path).map_err(describe)?,
+            None => log.try_clone().map_err(describe)?,
+        };
+        command.stdin(Stdio::null()).stdout(output).stderr(log);
         let child = match &bounds.cores {
             Some(cores) => cores::on(cores, || command.spawn()).map_err(describe)?,
             None => command.spawn(),
@@ -301,9 +309,7 @@ pub(crate) fn first_line(
     within: Duration,
     (reaper, stop): (&Reaper, &Stop),
 ) -> Result<Option<String>, String> {
-    let text = command.join(" ");
-    let clock = SystemClock::new();
-    let process = Process::start(ProcessSpec {
+    let spec = ProcessSpec {
         name: "version",
         command,
         folder: PathBuf::from("."),
@@ -311,22 +317,73 @@ pub(crate) fn first_line(
         stop: StopBy::Kill,
         reaper: Some(reaper),
         ..ProcessSpec::default()
-    })?;
-    while process.ended().is_none() {
-        if stop.is_stopped() {
-            return Err(format!("`{text}`: interrupted"));
-        }
-        if u128::from(clock.now_us()) >= within.as_micros() {
-            return Err(format!("`{text}` did not end within {within:?} and was killed"));
-        }
-        pause();
-    }
+    };
+    run_to_end(spec, within, stop, &|| Ok(()))?;
     let mut start = Vec::new();
     let read = File::open(log)
         .and_then(|log| log.take(limits::LAB_VERSION_BYTES_MAX).read_to_end(&mut start));
     read.map_err(|error| format!("{}: {error}", log.display()))?;
     let start = String::from_utf8_lossy(&start);
     Ok(start.lines().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned))
+}
+
+/// Runs a command that prints so many `lines` to the file `output` of its spec, which are not empty.
+///
+/// # Errors
+/// The command cannot be started, fails, prints more or less, or does not end in time; then it is killed. Includes the
+/// end of its log.
+pub(crate) fn print_lines(
+    spec: ProcessSpec<'_>,
+    output: &Path,
+    lines: u32,
+    (within, stop): (Duration, &Stop),
+) -> Result<(), String> {
+    let spec = ProcessSpec { output: Some(output.to_owned()), ..spec };
+    let most = limits::LOAD_TOKEN_FILE_BYTES_MAX;
+    let check = || match output.metadata() {
+        Ok(file) if file.len() > most => Err(format!("printed more than {most} bytes")),
+        _ => Ok(()),
+    };
+    let process = run_to_end(spec, within, stop, &check)?;
+    let describe = |problem: String| format!("{} {problem}\n{}", process.name, process.log_tail());
+    if !matches!(process.peek(), Ok(WaitStatus::Exited(_, 0))) {
+        return Err(describe(format!("ended: {}", process.ended().unwrap_or_default())));
+    }
+    let text = files::read(output, most).map_err(|error| describe(error.to_string()))?;
+    let found = text.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()).count();
+    if u32::try_from(found) == Ok(lines) {
+        return Ok(());
+    }
+    Err(describe(format!("printed {found} lines instead of {lines}")))
+}
+
+/// Runs a command until it has ended. `check` is called meanwhile; its error kills the command.
+fn run_to_end(
+    spec: ProcessSpec<'_>,
+    within: Duration,
+    stop: &Stop,
+    check: &dyn Fn() -> Result<(), String>,
+) -> Result<Process, String> {
+    let text = spec.command.join(" ");
+    let clock = SystemClock::new();
+    let process = Process::start(spec)?;
+    while process.ended().is_none() {
+        if stop.is_stopped() {
+            return Err(format!("`{text}`: interrupted"));
+        }
+        check().map_err(|problem| format!("`{text}` {problem} and was killed"))?;
+        if u128::from(clock.now_us()) >= within.as_micros() {
+            let tail = process.log_tail();
+            return Err(format!("`{text}` did not end within {within:?} and was killed\n{tail}"));
+        }
+        pause();
+    }
+    Ok(process)
+}
+
+/// A new file that only its owner can read.
+fn owned(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
 }
 
 /// An unused port of 127.0.0.1, which nobody else gets until the listener is dropped.

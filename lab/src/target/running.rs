@@ -11,8 +11,8 @@ use base::SystemClock;
 use toml::Spanned;
 
 use super::change::{ChangePlan, EDITION};
-use super::definition::{Many, Program, Role, Target};
-use super::process::{Process, ProcessSpec, first_line, free_port};
+use super::definition::{Many, Program, Role, StopBy, TOKEN_COUNT, Target, TokensCommand};
+use super::process::{Process, ProcessSpec, first_line, free_port, print_lines};
 use super::reaper::Reaper;
 use super::template::{BUILT_IN, TemplateContext, Values};
 use crate::limits;
@@ -36,16 +36,18 @@ pub(crate) struct TargetStart<'a> {
     pub(crate) limits: &'a dyn Fn(Role) -> Limit,
     /// Whether it will be changed while it runs.
     pub(crate) changing: bool,
+    /// The number of tokens that the scenario needs.
+    pub(crate) token_count: Option<u32>,
     pub(crate) stop: &'a Stop,
     pub(crate) reaper: &'a Reaper,
 }
 
-/// On drop, ends its processes, in reverse order, and removes numbered files.
+/// On drop, ends its processes, in reverse order, and removes numbered files and tokens.
 #[derive(Debug)]
 pub(crate) struct Running {
     processes: Vec<(Role, Process)>,
-    /// Each first one is kept, as an example.
-    numbered_files: Vec<PathBuf>,
+    /// The numbered files except each first one, which is kept as an example, and the tokens.
+    passing_files: Vec<PathBuf>,
     pub(crate) url: Option<String>,
     pub(crate) url_tls: Option<String>,
     pub(crate) gc_log: Option<PathBuf>,
@@ -54,6 +56,8 @@ pub(crate) struct Running {
     pub(crate) limits: Vec<String>,
     /// From the start of the processes until all were ready.
     pub(crate) ready_us: u64,
+    /// The file with the tokens that its own command printed.
+    pub(crate) tokens: Option<PathBuf>,
     /// How to change it, if it was started with `changing`.
     pub(crate) change: Option<ChangePlan>,
 }
@@ -66,6 +70,7 @@ impl Running {
         let mut values = start.built_in.clone();
         values.extend(target.settings.clone());
         values.extend(start.settings.clone());
+        values.extend(start.token_count.map(|count| (TOKEN_COUNT.to_owned(), count.to_string())));
         let held = RefCell::new(Vec::new());
         let own = |program: &Program, copy| own_values(start.folder, program, copy, &held);
         let copies = copies(target, start.needs, &values, &own)?;
@@ -73,7 +78,7 @@ impl Running {
         name_ports(target, &copies, &mut values);
         let mut running = Self {
             processes: Vec::new(),
-            numbered_files: Vec::new(),
+            passing_files: Vec::new(),
             url: None,
             url_tls: None,
             gc_log: None,
@@ -81,6 +86,7 @@ impl Running {
             warnings: Vec::new(),
             limits: Vec::new(),
             ready_us: 0,
+            tokens: None,
             change: change_plan(start, &values, &copies)?,
         };
         for program in &target.processes {
@@ -101,6 +107,9 @@ impl Running {
         let version: Result<Vec<String>, String> =
             target.version.iter().map(|word| context.fill(word)).collect();
         running.version = version_of(start, version?)?;
+        if let Some((tokens, count)) = target.tokens.as_ref().zip(start.token_count) {
+            running.print_tokens(start, words(&tokens.command, &context)?, count)?;
+        }
         Ok(running)
     }
 
@@ -128,8 +137,7 @@ impl Running {
         {
             fs::write(&change.file, change.first()).map_err(describe)?;
         }
-        let command: Result<Vec<String>, String> =
-            program.command.iter().map(|word| context.fill(word.get_ref())).collect();
+        let command = words(&program.command, &context)?;
         let env: Result<Vec<(String, String)>, String> = program
             .env
             .iter()
@@ -142,9 +150,10 @@ impl Running {
         let clock = SystemClock::new();
         let mut process = Process::start(ProcessSpec {
             name: &name,
-            command: command?,
+            command,
             env: env?,
             log: folder.join(format!("{}.log", program.name)),
+            output: None,
             folder: folder.clone(),
             cores: (start.cores)(program.role),
             cpus: limit.cpus.or(program.cpus.as_ref().map(|cpus| *cpus.get_ref())),
@@ -164,6 +173,30 @@ impl Running {
             self.gc_log = start.target.gc_log.as_ref().map(|log| folder.join(log));
         }
         self.processes.push((program.role, process));
+        Ok(())
+    }
+
+    /// Lets `command` print `count` tokens.
+    fn print_tokens(
+        &mut self,
+        start: &TargetStart<'_>,
+        command: Vec<String>,
+        count: u32,
+    ) -> Result<(), String> {
+        let file = start.folder.join("tokens.txt");
+        self.passing_files.push(file.clone());
+        let spec = ProcessSpec {
+            name: "tokens",
+            command,
+            folder: start.folder.to_owned(),
+            log: start.folder.join("tokens.log"),
+            stop: StopBy::Kill,
+            reaper: Some(start.reaper),
+            ..ProcessSpec::default()
+        };
+        let within = Duration::from_millis(limits::LAB_TOKENS_MS_MAX);
+        print_lines(spec, &file, count, (within, start.stop))?;
+        self.tokens = Some(file);
         Ok(())
     }
 
@@ -191,7 +224,7 @@ impl Running {
             fs::create_dir_all(file.parent().unwrap_or(folder)).map_err(describe)?;
             fs::write(&file, one.fill(many.text.get_ref())?).map_err(describe)?;
             if number > 1 {
-                self.numbered_files.push(file);
+                self.passing_files.push(file);
             }
         }
         Ok(())
@@ -230,13 +263,20 @@ fn change_plan(
         TemplateContext { values: &values, parts: &target.parts, needs: start.needs, copies };
     let fill = |text: &Spanned<String>| context.fill(text.get_ref());
     let folder = PathBuf::from(context.fill("{{folder}}")?);
-    let command: Result<Vec<String>, String> = change.command.iter().map(fill).collect();
     Ok(Some(ChangePlan {
         file: folder.join(fill(&change.file)?),
         text: fill(&change.text)?,
         probe: fill(&change.probe)?,
-        command: command?,
+        command: words(&change.command, &context)?,
     }))
+}
+
+/// A command with its values.
+fn words(
+    command: &[Spanned<String>],
+    context: &TemplateContext<'_>,
+) -> Result<Vec<String>, String> {
+    command.iter().map(|word| context.fill(word.get_ref())).collect()
 }
 
 /// The output of the version command, or why it is unknown.
@@ -255,7 +295,7 @@ fn version_of(start: &TargetStart<'_>, command: Vec<String>) -> Result<Option<St
 impl Drop for Running {
     fn drop(&mut self) {
         while self.processes.pop().is_some() {}
-        for file in self.numbered_files.drain(..) {
+        for file in self.passing_files.drain(..) {
             let _ = fs::remove_file(file);
         }
     }
@@ -343,7 +383,7 @@ pub(crate) fn rendered(
     let as_it_is = |name: &str| (name.to_owned(), format!("{{{{{name}}}}}"));
     let mut values: Values = BUILT_IN.iter().map(|name| as_it_is(name)).collect();
     values.insert("path".to_owned(), path.to_owned());
-    values.extend(["number", "edition"].map(as_it_is));
+    values.extend(["number", "edition", TOKEN_COUNT].map(as_it_is));
     values.extend(target.settings.clone());
     values.extend(settings.clone());
     let own = |program: &Program, copy: u32| {
@@ -360,9 +400,7 @@ pub(crate) fn rendered(
             all.extend(own.clone());
             let context =
                 TemplateContext { values: &all, parts: &target.parts, needs, copies: &copies };
-            for word in &program.command {
-                texts.push(context.fill(word.get_ref())?);
-            }
+            texts.extend(words(&program.command, &context)?);
             for (name, text) in program.env.iter().chain(&program.files) {
                 texts.extend([name.clone(), context.fill(text.get_ref())?]);
             }
@@ -376,6 +414,9 @@ pub(crate) fn rendered(
     let context = TemplateContext { values: &values, parts: &target.parts, needs, copies: &copies };
     for url in target.url.iter().chain(&target.url_tls) {
         texts.push(context.fill(url)?);
+    }
+    if let Some(TokensCommand { command }) = &target.tokens {
+        texts.extend(words(command, &context)?);
     }
     Ok(texts)
 }

@@ -14,12 +14,12 @@ use crate::failure::Failure;
 
 /// Measure the cost of each policy of a target
 ///
-/// Measures the target as a plain proxy, then with one policy at a time: cached JWTs, uncached JWTs, TLS,
-/// access log. Five interleaved repetitions each. Prints the table of `penstock lab table`, with the CPU time relative to
+/// Measures the target as a plain proxy, then with one policy at a time: cached JWTs, opaque tokens, subscriptions with
+/// plans, API keys, uncached JWTs, TLS, access log. Five interleaved repetitions each. Prints the table of `penstock lab table`, with the CPU time relative to
 /// the plain proxy's and its interval (docs/statistics.md). Policies that a target does not support are "not served".
 #[derive(Args)]
 #[command(after_help = "Examples:
-  penstock lab cost penstock --out cost-penstock
+  penstock lab cost penstock-managed --out cost-penstock
   penstock lab cost my-gateway.toml --out cost-mine       (docs/adding-a-target.md)
 
 The target runs on CPU 1, backend and generator on CPU 0 (see suites/cost.toml).")]
