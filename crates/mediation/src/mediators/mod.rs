@@ -125,11 +125,12 @@ Served are `definitions` with `sequence`, `template`, `endpoint`, `proxy`, `api`
 endpoint is an `address`, `http` (with `basicAuth` or `oauth`), `default`, `wsdl`, `loadbalance` (in turns, which each
 worker counts for itself; by the property `loadbalance.weight` of its members with `WeightedRoundRobin`), `failover` or
 `recipientlist` (all at once; each response goes its own way after a `send`, and after a `call` the first one counts),
-one of a template, another one by `key`, or one by `key-expression`; groups may be inside groups. It has `timeout` (whose `duration` may be an
-expression in braces), `suspendOnFailure` (with a warning also `suspendDurationOnFailure`, in seconds),
-`markForSuspension` and `retryConfig`: after an error that a member lists in `enabledErrorCodes`, a group sends any
-request to the next member, and else only one that is safe to repeat. Each `property` of an endpoint, though not of a
-member of a group, is set on the messages that are sent there. The expressions of an endpoint cannot read the body.
+one of a template, another one by `key`, or one by `key-expression`; groups may be inside groups. It has `timeout`
+(whose `duration` may be an expression in braces), `suspendOnFailure` (with a warning also `suspendDurationOnFailure`,
+in seconds), `markForSuspension` and `retryConfig`: after an error that a member lists in `enabledErrorCodes`, a group
+sends any request to the next member, and else only one that is safe to repeat. Each `property` of an endpoint, though
+not of a member of a group, is set on the messages that are sent there. The expressions of an endpoint cannot read the
+body.
 
 A `GET` is sent without the body of the message, and without its `Content-Type`. With `format` `get` of the endpoint, or
 the `messageType` `application/x-www-form-urlencoded`, the children of the payload become its query. When a response is
