@@ -103,7 +103,7 @@ fn after_sighup_the_log_names_what_needs_a_restart() {
     let changed = text.replace("[control]\n", "[control]\naccess_token_s = 60\n");
     std::fs::write(&file, &changed).unwrap();
     reload();
-    manager.process.wait_for("section=[control] ");
+    manager.process.wait_for("section=\"[control]\"");
     std::fs::write(&file, changed.replace("access_token_s = 60", "access_token_s = 1")).unwrap();
     reload();
     manager.process.wait_for("`access_token_s`");

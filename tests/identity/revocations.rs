@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use harness::{Client, Files, PATIENCE, Process, Response, Upstream};
+use harness::{Client, Files, PATIENCE, Process, Response, Upstream, wait_until};
 use serde_json::{Value, json};
 
 use crate::key_manager::{ISS, KeyManager, Login, SIGN_IN, basic, error, success};
@@ -120,14 +120,19 @@ fn damage_on_the_disk_is_named_and_no_revoked_token_passes_when_the_key_manager_
     drop(process);
 
     // Another valid hash.
-    let mut bytes = std::fs::read(&file).unwrap();
-    bytes[0] = if bytes[0] == b'A' { b'B' } else { b'A' };
-    std::fs::write(&file, bytes).unwrap();
+    let kept = std::fs::read_to_string(&file).unwrap();
+    let line = kept.lines().find(|line| !line.starts_with('=')).unwrap();
+    let other = if line.starts_with('A') { "B" } else { "A" };
+    let changed = other.to_owned() + &line[1..];
+    std::fs::write(&file, kept.replace(line, &changed)).unwrap();
     let process = Process::gateway(&files);
     process.wait_for("the line is damaged");
     assert_eq!(fetch(&process, token).status, 200, "as the documentation says");
     let manager = stopped.start();
     wait_until_rejected(&process, token);
+    // The disk comes after the workers.
+    let is_whole = || std::fs::read_to_string(&file).is_ok_and(|now| now.contains(line));
+    wait_until(is_whole);
     drop((process, manager));
     let process = Process::gateway(&files);
     assert_eq!(fetch(&process, token).status_and_code(), "401 900901", "the file is whole again");

@@ -126,7 +126,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             Ok(set) => certificates.replace(set),
             Err(problem) => tracing::error!("{problem}"),
         }
-        tracing::info!("signal received, certificates read again");
         match follow::read_settings(&arguments.config) {
             Ok((changed, _)) => changed_sections(&settings, &changed).iter().for_each(|section| {
                 tracing::warn!(
@@ -138,6 +137,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
                 invalid.diagnostics.iter().for_each(|problem| tracing::error!("{problem}"));
             }
         }
+        tracing::info!("signal received, certificates read again");
     }
     tracing::info!("signal received, shutting down");
     running.stop();
