@@ -73,6 +73,25 @@ pub(super) fn opaque_token_hit(times: usize) {
     }
 }
 
+/// The API keys of 1,000 applications, as long as docs/credentials.md generates them.
+pub(super) fn api_key_hit(times: usize) {
+    let routes = Routes::compile(&snapshot(), None);
+    let keys: Vec<Vec<u8>> = (0..TOKENS).map(|number| format!("{number:064x}").into()).collect();
+    let credential = |key: &Vec<u8>| KeyCredential::ApiKeySha256(jose::sha256(key));
+    let applications = keys.iter().map(credential).enumerate().map(application).collect();
+    let plans = PlanTable::compile(&Arc::new(Plans::default()), None);
+    let subscribers = Subscribers::compile(&Arc::new(applications), &plans, None);
+    let mut cache = TokenCache::new(CACHE_BYTES, &Fixed);
+    let mut identify = |key: &[u8]| {
+        authenticate::identify_key(&mut cache, key, routes.issuers(), Some(&subscribers), NOW)
+    };
+    let is_known = |identity: &Identity| matches!(identity, Identity::Known(_));
+    assert!(keys.iter().all(|key| is_known(&identify(key))));
+    for key in keys.iter().cycle().take(times) {
+        assert!(is_known(&black_box(identify(black_box(key)))));
+    }
+}
+
 pub(super) fn login_hit(times: usize) {
     let made = PasswordHash::create(b"a long password", [7; SALT_BYTES]).expect("there is memory");
     let password = PasswordHash::parse(&made).expect("it was made just now");
@@ -162,8 +181,11 @@ pub(super) fn subscription_and_quotas(times: usize) {
     plans.insert(Plan { name: "Application".to_owned(), limits: limits.clone(), burst: None });
     plans.insert(Plan { name: "Subscription".to_owned(), limits, burst });
     let plans = PlanTable::compile(&Arc::new(plans), None);
-    let subscribers =
-        Subscribers::compile(&Arc::new((0..TOKENS).map(application).collect()), &plans, None);
+    let applications = (0..TOKENS).map(|number| {
+        let client = if number == 500 { "bench".to_owned() } else { format!("client {number}") };
+        application((number, KeyCredential::ClientId(client)))
+    });
+    let subscribers = Subscribers::compile(&Arc::new(applications.collect()), &plans, None);
     let (credentials, mut cache) = warm(routes.issuers());
     let caller = known(&mut cache, credentials.first().expect("there are some"), routes.issuers());
     let mut meters = WorkerMeters::new(Arc::new(Meters::default()));
@@ -181,13 +203,8 @@ pub(super) fn subscription_and_quotas(times: usize) {
     }
 }
 
-fn application(number: usize) -> Arc<Application> {
-    let client = if number == 500 { "bench".to_owned() } else { format!("client {number}") };
-    let key = ApplicationKey {
-        credential: KeyCredential::ClientId(client),
-        key_type: KeyType::Production,
-        permitted: None,
-    };
+fn application((number, credential): (usize, KeyCredential)) -> Arc<Application> {
+    let key = ApplicationKey { credential, key_type: KeyType::Production, permitted: None };
     let subscription = |api| {
         Arc::new(Subscription {
             api: format!("Orders {api:04}"),
