@@ -196,7 +196,7 @@ pub const MEDIATED_EXCHANGES_MAX: usize = 64;
 /// Maximum number of messages that all requests of one worker send at the same time, through mediation, beside others of
 /// their own; fewer while the worker is saturated. More: each request sends one after another. As many as idle
 /// connections are kept to one endpoint, so that none is opened for one message.
-pub const WORKER_MEDIATED_EXCHANGES_MAX: usize = UPSTREAM_IDLE_MAX;
+pub const WORKER_MEDIATED_EXCHANGES_MAX: usize = 1_024;
 /// Bytes of a response that nobody reads which are skipped, so that the connection can be used again. More: it is closed.
 pub const UNREAD_BYTES_MAX: usize = 64 * 1024;
 /// Computed addresses that mediation of one worker sent to and remembers. More: the one that was not used for the longest

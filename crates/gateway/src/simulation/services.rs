@@ -120,6 +120,9 @@ impl Service {
 impl Exchange {
     /// Whether its body may be framed so for upstreams.
     pub(super) fn may_be_framed(&self, forwarded: Framing) -> bool {
+        if self.drops_body() {
+            return forwarded == Framing::None;
+        }
         let whole = Framing::Length(self.len);
         let is_expected = match self.service.holds_request() {
             true => {
@@ -131,9 +134,17 @@ impl Exchange {
         is_expected || self.service.mediates() && self.len == 0 && forwarded == Framing::None
     }
 
+    /// Whether upstreams get no body: artefacts send none with `GET`.
+    pub(super) fn drops_body(&self) -> bool {
+        self.service.serves() == Serves::Integration && self.method == "GET"
+    }
+
     /// Whether upstreams get the trailer. If `Connection` names fields, none is forwarded.
     pub(super) fn forwards_trailer(&self) -> bool {
-        self.framing == Framing::Chunked && !self.hops && !self.service.holds_request()
+        self.framing == Framing::Chunked
+            && !self.hops
+            && !self.service.holds_request()
+            && !self.drops_body()
     }
 }
 

@@ -150,8 +150,10 @@ impl Exchange<'_> {
     }
 
     async fn body(&self, reader: &mut Reader<'_>) -> Option<()> {
-        let (has_trailer, name, expected) =
-            self.record(|it| (it.forwards_trailer(), it.name(), it.payload()));
+        let (has_trailer, name, expected) = self.record(|it| {
+            let expected = if it.drops_body() { Vec::new() } else { it.payload() };
+            (it.forwards_trailer(), it.name(), expected)
+        });
         let len = expected.len();
         let mut body = Body::of(expected);
         let trailers = reader.body(self.framing, &mut body).await.ok()?;
