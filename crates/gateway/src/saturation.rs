@@ -27,6 +27,8 @@ pub(crate) struct Saturation {
     limit: Cell<usize>,
     /// Turns since the last observation.
     taken: Cell<usize>,
+    /// Whether somebody found none left since then, and waits without a place in the queue.
+    is_short: Cell<bool>,
     sleeps: Cell<u64>,
     observed_us: Cell<u64>,
 }
@@ -37,6 +39,7 @@ impl Default for Saturation {
             turns: Rc::new(Gate::newest_first(OLDEST_TURN_OF)),
             limit: Cell::new(usize::MAX),
             taken: Cell::new(0),
+            is_short: Cell::new(false),
             sleeps: Cell::new(0),
             observed_us: Cell::new(0),
         }
@@ -82,7 +85,9 @@ impl Saturation {
 
     /// How many turns are left of the limit, or of `most`.
     pub(crate) fn left(&self, most: usize) -> usize {
-        self.limit.get().min(most).saturating_sub(self.turns.passed())
+        let left = self.limit.get().min(most).saturating_sub(self.turns.passed());
+        self.is_short.set(self.is_short.get() || left == 0);
+        left
     }
 
     /// Whether a request that came now would wait for its turn.
@@ -112,7 +117,9 @@ impl Saturation {
         let limit = self.limit.get();
         let demand = self.turns.passed().saturating_add(self.turns.waiting());
         // If few turns are taken, the worker is idle, or busy with other work, such as long bodies: no request has to wait.
-        let is_busy = taken >= SATURATED_REQUESTS_MIN && demand >= SATURATED_DEMAND_MIN;
+        let is_short = self.is_short.replace(false);
+        let is_demanded = demand >= SATURATED_DEMAND_MIN || is_short;
+        let is_busy = taken >= SATURATED_REQUESTS_MIN && is_demanded;
         if !is_busy || rate >= UNSATURATED_SLEEPS_MIN {
             self.limit.set(limit.saturating_mul(2));
         } else if rate <= SATURATED_SLEEPS_MAX {
@@ -181,6 +188,22 @@ mod tests {
         assert_eq!(second(&saturation, 0, MANY), SATURATED_DEMAND_MIN / 4 * 3);
         drop((forwarded, one_more));
         assert_eq!(second(&saturation, 0, MANY), SATURATED_DEMAND_MIN / 2 * 3, "they are gone");
+    }
+
+    #[test]
+    fn parts_that_find_no_turn_left_are_demand() {
+        let saturation = Saturation::default();
+        saturation.limit_to(SATURATED_DEMAND_MIN);
+        let sent: Vec<Pass> = (0..100).map(|_| saturation.turn_at_once()).collect();
+        assert_eq!((saturation.left(MANY), saturation.left(120)), (SATURATED_DEMAND_MIN - 100, 20));
+        assert_eq!(second(&saturation, 0, MANY), SATURATED_DEMAND_MIN * 2, "some were left");
+        saturation.limit_to(100);
+        assert_eq!(saturation.left(MANY), 0);
+        assert_eq!(second(&saturation, 0, MANY), 75);
+        let more = saturation.turn_at_once();
+        assert_eq!((saturation.left(MANY), saturation.turns.passed()), (0, 101), "above the limit");
+        drop((sent, more));
+        assert_eq!(saturation.left(MANY), 75);
     }
 
     #[test]

@@ -11,8 +11,8 @@ use host::{
     streaming,
 };
 use penstock_mediation::{
-    Ask, Body, Code, Compiler, Direction, Event, Exchange, Flow, Format, Message, PlainHead, Program,
-    Run,
+    Ask, Body, Code, Compiler, Direction, Event, Exchange, Flow, Format, Message, PlainHead,
+    Program, Run,
 };
 use xpath::Budget;
 
