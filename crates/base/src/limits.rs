@@ -194,9 +194,9 @@ pub const HEAVY_WORK_MAX: usize = 256;
 /// Maximum number of messages that one request sends at the same time, through mediation. More: they wait.
 pub const MEDIATED_EXCHANGES_MAX: usize = 64;
 /// Maximum number of messages that all requests of one worker send at the same time, through mediation, beside others of
-/// their own; fewer while the worker is saturated. More: each request sends one after another. As many as idle
-/// connections are kept to one endpoint, so that none is opened for one message.
-pub const WORKER_MEDIATED_EXCHANGES_MAX: usize = 1_024;
+/// their own; fewer while the worker is saturated. More: each request sends one after another. As many as connections to
+/// one endpoint.
+pub const WORKER_MEDIATED_EXCHANGES_MAX: usize = 4_096;
 /// Bytes of a response that nobody reads which are skipped, so that the connection can be used again. More: it is closed.
 pub const UNREAD_BYTES_MAX: usize = 64 * 1024;
 /// Computed addresses that mediation of one worker sent to and remembers. More: the one that was not used for the longest
@@ -303,6 +303,9 @@ pub const SATURATED_SLEEPS_MAX: u64 = 64;
 pub const UNSATURATED_SLEEPS_MIN: u64 = 128;
 /// So many requests are forwarded at once, however saturated the worker is. From about 50 on, more do not add throughput.
 pub const SATURATED_REQUESTS_MIN: usize = 64;
+/// The same for parts of messages that mediation splits. With as many, connections that are kept are used again; with fewer
+/// parts of each message at once, each takes more time.
+pub const SATURATED_PARTS_MIN: usize = 512;
 /// With fewer requests in progress and waiting, none waits for a turn, however saturated the worker is: waiting would cost
 /// more than it saves. Source: docs/decisions/0018-saturated-workers-forward-fewer.md.
 pub const SATURATED_DEMAND_MIN: usize = 256;

@@ -11,8 +11,8 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use base::limits::{
-    OLDEST_TURN_OF, SATURATED_DEMAND_MIN, SATURATED_REQUESTS_MIN, SATURATED_SLEEPS_MAX,
-    TURN_MS_MAX, UNSATURATED_SLEEPS_MIN,
+    OLDEST_TURN_OF, SATURATED_DEMAND_MIN, SATURATED_PARTS_MIN, SATURATED_REQUESTS_MIN,
+    SATURATED_SLEEPS_MAX, TURN_MS_MAX, UNSATURATED_SLEEPS_MIN,
 };
 use model::{Denial, Fault};
 
@@ -24,6 +24,8 @@ use crate::resources::Resources;
 #[derive(Debug)]
 pub(crate) struct Saturation {
     turns: Rc<Gate>,
+    /// The least that the limit is.
+    least: usize,
     limit: Cell<usize>,
     /// Turns since the last observation.
     taken: Cell<usize>,
@@ -37,6 +39,7 @@ impl Default for Saturation {
     fn default() -> Self {
         Self {
             turns: Rc::new(Gate::newest_first(OLDEST_TURN_OF)),
+            least: SATURATED_REQUESTS_MIN,
             limit: Cell::new(usize::MAX),
             taken: Cell::new(0),
             is_short: Cell::new(false),
@@ -47,6 +50,11 @@ impl Default for Saturation {
 }
 
 impl Saturation {
+    /// Of parts of messages.
+    pub(crate) fn of_parts() -> Self {
+        Self { least: SATURATED_PARTS_MIN, ..Self::default() }
+    }
+
     /// A turn, until dropped: the request may be forwarded.
     ///
     /// # Errors
@@ -124,7 +132,7 @@ impl Saturation {
             self.limit.set(limit.saturating_mul(2));
         } else if rate <= SATURATED_SLEEPS_MAX {
             let fewer = limit.min(self.turns.passed()) / 4 * 3;
-            self.limit.set(fewer.max(SATURATED_REQUESTS_MIN).min(limit));
+            self.limit.set(fewer.max(self.least).min(limit));
         }
         self.turns.limit_to(self.limit.get());
     }
@@ -192,18 +200,20 @@ mod tests {
 
     #[test]
     fn parts_that_find_no_turn_left_are_demand() {
-        let saturation = Saturation::default();
+        let saturation = Saturation::of_parts();
         saturation.limit_to(SATURATED_DEMAND_MIN);
         let sent: Vec<Pass> = (0..100).map(|_| saturation.turn_at_once()).collect();
         assert_eq!((saturation.left(MANY), saturation.left(120)), (SATURATED_DEMAND_MIN - 100, 20));
         assert_eq!(second(&saturation, 0, MANY), SATURATED_DEMAND_MIN * 2, "some were left");
-        saturation.limit_to(100);
-        assert_eq!(saturation.left(MANY), 0);
-        assert_eq!(second(&saturation, 0, MANY), 75);
+        saturation.limit_to(MANY);
+        assert_eq!(saturation.left(100), 0);
+        assert_eq!(second(&saturation, 0, MANY), SATURATED_PARTS_MIN);
+        assert_eq!(saturation.left(100), 0);
+        assert_eq!(second(&saturation, 0, MANY), SATURATED_PARTS_MIN, "the least");
         let more = saturation.turn_at_once();
-        assert_eq!((saturation.left(MANY), saturation.turns.passed()), (0, 101), "above the limit");
+        assert_eq!((saturation.left(100), saturation.turns.passed()), (0, 101), "above the limit");
         drop((sent, more));
-        assert_eq!(saturation.left(MANY), 75);
+        assert_eq!(saturation.left(MANY), SATURATED_PARTS_MIN);
     }
 
     #[test]

@@ -149,7 +149,7 @@ impl Worker {
             held: HeldBytes::default(),
             responses: ResponseCache::default(),
             heavy,
-            parts: Saturation::default(),
+            parts: Saturation::of_parts(),
             backend_jwts: BackendJwts::default(),
             backend_tokens: BackendTokens::default(),
             challenges: Challenges::default(),
