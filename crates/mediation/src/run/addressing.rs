@@ -47,17 +47,19 @@ impl Addressing {
 impl Target {
     /// Whether the message gets header blocks: it is sent as SOAP to an endpoint that expects them.
     pub(super) fn addresses(&self, message: &Message) -> bool {
+        if self.addressing.is_none() {
+            return false;
+        }
         let declared = || message.message_type().map(|declared| Format::of(&declared));
         let wanted = self.content_type.map(Format::of).or_else(declared);
-        self.addressing.is_some()
-            && soap::namespace(wanted.unwrap_or(message.body.format())).is_some()
+        soap::namespace(wanted.unwrap_or(message.body.format())).is_some()
             && !message.says(PropertyScope::Axis2, NO_ENTITY_BODY)
     }
 
     /// Whether that takes so long that it is not done on the thread of a worker.
     pub(super) fn addresses_long(&self, message: &Message) -> bool {
-        let bytes = message.body.size_to_read().saturating_mul(self.count());
-        self.addresses(message) && limits::takes_long(bytes, limits::REWRITE_NS_PER_BYTE)
+        let bytes = || message.body.size_to_read().saturating_mul(self.count());
+        self.addresses(message) && limits::takes_long(bytes(), limits::REWRITE_NS_PER_BYTE)
     }
 
     /// Adds the header blocks; members of a group whose address is another get a body of their own. `write` makes bytes of

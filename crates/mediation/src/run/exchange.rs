@@ -267,14 +267,14 @@ impl Run {
         message: &mut Message,
         context: Context<'_>,
     ) -> Result<(), Failure> {
-        let method = target.method_of(&*message.head, Some(&message.properties));
-        let is_get = method.as_deref() == Some("GET");
-        let is_post = method.is_none_or(|method| matches!(&*method, "POST" | "PUT"));
         let says = |name| message.says(PropertyScope::Axis2, name);
-        if is_post && says(FORCE_POST_PUT_NOBODY) {
+        let method = || target.method_of(&*message.head, Some(&message.properties));
+        let is_get = || method().as_deref() == Some("GET");
+        let is_post = || method().is_none_or(|method| matches!(&*method, "POST" | "PUT"));
+        if says(FORCE_POST_PUT_NOBODY) && is_post() {
             message.remove_field(CONTENT_TYPE);
             clear_body(message);
-        } else if message.body.is_lost() && !is_get && !says(NO_ENTITY_BODY) {
+        } else if message.body.is_lost() && !says(NO_ENTITY_BODY) && !is_get() {
             return Err(Failure::lost_body());
         }
         let action = message.action(target.content_type.is_some());
@@ -287,6 +287,8 @@ impl Run {
             && !message.says(PropertyScope::Axis2, NO_ENTITY_BODY)
             && let Some(payload) = message.body.payload(&self.budget)?
         {
+            let method = target.method_of(&*message.head, Some(&message.properties));
+            let is_get = method.as_deref() == Some("GET");
             let written = form::write(payload, &self.budget)?;
             target.ask_for(&String::from_utf8_lossy(&written), is_get);
         }
