@@ -76,7 +76,9 @@ pub(super) fn opaque_token_hit(times: usize) {
 /// The API keys of 1,000 applications, as long as docs/credentials.md generates them.
 pub(super) fn api_key_hit(times: usize) {
     let routes = Routes::compile(&snapshot(), None);
-    let keys: Vec<Vec<u8>> = (0..TOKENS).map(|number| format!("{number:064x}").into()).collect();
+    let random = |number: usize| jose::sha256(&number.to_le_bytes());
+    let text = |hash: [u8; 32]| hash.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let keys: Vec<Vec<u8>> = (0..TOKENS).map(|number| text(random(number)).into()).collect();
     let credential = |key: &Vec<u8>| KeyCredential::ApiKeySha256(jose::sha256(key));
     let applications = keys.iter().map(credential).enumerate().map(application).collect();
     let plans = PlanTable::compile(&Arc::new(Plans::default()), None);

@@ -7,7 +7,7 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 use crate::key_manager::{KeyManager, Login, PASSWORD, basic, error, success};
-use crate::revocations;
+use crate::revocations::{self, kept_file};
 
 pub(crate) const ADMIN: Option<Login<'_>> = Some(("admin", PASSWORD));
 pub(crate) const PATH: &str = "/api/penstock/applications";
@@ -92,12 +92,9 @@ fn subscribe(manager: &KeyManager, name: &str, client_id: &str, plan: &str) {
     assert!([201, 204].contains(&response.status), "{}", response.text());
 }
 
-/// The file in which a gateway keeps what it knows of the control plane.
+/// What a gateway keeps of the control plane.
 fn kept(files: &Files) -> String {
-    let all = std::fs::read_dir(files.path("data")).unwrap();
-    let mut all = all.map(|one| one.unwrap().path());
-    let file = all.find(|file| file.to_str().unwrap().contains("/applications-")).unwrap();
-    std::fs::read_to_string(file).unwrap()
+    std::fs::read_to_string(kept_file(files, "applications-").unwrap()).unwrap()
 }
 
 /// Stores the application `name` with the key `client_id` and subscriptions to version 1 of `apis`.

@@ -1,5 +1,6 @@
 //! A revoked token is rejected by every gateway that follows the key manager, cached or not, also after restarts.
 
+use std::path::PathBuf;
 use std::time::Instant;
 
 use harness::{Client, Files, PATIENCE, Process, Response, Upstream, wait_until};
@@ -91,6 +92,23 @@ fn wait_until_rejected(gateway: &Process, token: &str) {
     }
 }
 
+/// The file of a gateway's data whose name begins with `prefix`.
+pub(crate) fn kept_file(files: &Files, prefix: &str) -> Option<PathBuf> {
+    let mut all = std::fs::read_dir(files.path("data")).ok()?.map(|one| one.unwrap());
+    let file = all.find(|file| file.file_name().to_str().unwrap().starts_with(prefix));
+    file.map(|file| file.path())
+}
+
+/// Waits until the gateway has `count` revocations on its disk, which comes after the workers.
+#[track_caller]
+fn wait_until_kept(files: &Files, count: usize) {
+    wait_until(|| {
+        let file = kept_file(files, "revoked-");
+        let text = file.map(|file| std::fs::read_to_string(file).unwrap()).unwrap_or_default();
+        text.lines().filter(|line| !line.starts_with('=')).count() >= count
+    });
+}
+
 fn text<'a>(issued: &'a Value, name: &str) -> &'a str {
     issued[name].as_str().unwrap()
 }
@@ -111,9 +129,9 @@ fn damage_on_the_disk_is_named_and_no_revoked_token_passes_when_the_key_manager_
     let token = text(&issued, "access_token");
     revoke(&manager, own, token);
     wait_until_rejected(&process, token);
+    wait_until_kept(&files, 1);
     drop(process);
-    let mut all = std::fs::read_dir(files.path("data")).unwrap().map(|one| one.unwrap().path());
-    let file = all.find(|file| file.to_str().unwrap().contains("/revoked-")).unwrap();
+    let file = kept_file(&files, "revoked-").unwrap();
     let stopped = manager.stop();
     let process = Process::gateway(&files);
     assert_eq!(fetch(&process, token).status_and_code(), "401 900901", "while it is down");
@@ -248,6 +266,7 @@ fn a_removed_client_takes_all_its_tokens_along_at_every_gateway_also_after_resta
     assert_eq!(listed["revoked"].as_array().map(Vec::len), Some(2), "{listed}");
     drop(manager);
     let (files, process) = one;
+    wait_until_kept(&files, 2);
     drop(process);
     let process = Process::gateway(&files);
     // Without the key manager, nobody can tell whose an opaque token is: only JWTs show that it is known.

@@ -20,6 +20,7 @@ use model::{Diagnostic, Feed, Plans};
 
 use crate::feed::Next;
 use crate::lines;
+use crate::sync::BackgroundSync;
 
 /// What the line of a plan begins with.
 const PLAN: &[u8] = b"plan ";
@@ -165,12 +166,14 @@ pub(crate) struct Log {
     pub(crate) needed: usize,
     /// Whether a new file is being written, which will replace it.
     anew: bool,
+    sync: BackgroundSync,
 }
 
 impl Log {
     pub(crate) fn of(folder: &Path, url: &str) -> Self {
         let file = folder.join(format!("applications-{}", lines::short_hash(url.as_bytes())));
-        Self { file, lines: Some(0), revision: 0, damaged: None, needed: 0, anew: false }
+        let sync = BackgroundSync::default();
+        Self { file, lines: Some(0), revision: 0, damaged: None, needed: 0, anew: false, sync }
     }
 
     pub(crate) fn file(&self) -> &Path {
@@ -221,7 +224,7 @@ impl Log {
     /// Those of the file system. Until all applications come again, nothing is added.
     pub(crate) fn add(&mut self, page: &ApplicationPage) -> io::Result<()> {
         if page.reset {
-            (self.anew, self.lines) = (true, Some(0));
+            (self.anew, self.lines, self.sync) = (true, Some(0), BackgroundSync::default());
             drop(fs::remove_file(self.new_file()));
         }
         self.check()?;
@@ -246,7 +249,7 @@ impl Log {
     /// Fails if it lacks something.
     pub(crate) fn check(&self) -> io::Result<()> {
         if self.lines.is_some() {
-            return Ok(());
+            return self.sync.check();
         }
         Err(io::Error::other("it could not be written before"))
     }
@@ -276,7 +279,13 @@ impl Log {
         let file = if self.anew { &self.new_file() } else { &self.file };
         let mut opened = OpenOptions::new().append(true).create(true).mode(0o600).open(file)?;
         opened.write_all(&text)?;
-        if page.more { Ok(()) } else { opened.sync_data() }
+        match (page.more, self.anew) {
+            (true, _) => {}
+            // Complete before it replaces the other one.
+            (false, true) => opened.sync_data()?,
+            (false, false) => self.sync.start(move || opened.sync_data()),
+        }
+        Ok(())
     }
 }
 
@@ -426,6 +435,21 @@ mod tests {
         kept.add(&page(5, "b", false)).unwrap_err();
         assert_eq!(read(&mut log(folder.path())), (0, String::new()));
         kept.add(&ApplicationPage { reset: true, ..page(7, "a b", false) }).unwrap();
+        assert_eq!(read(&mut log(folder.path())), (7, "a b".to_owned()));
+    }
+
+    #[test]
+    fn after_a_failed_synchronisation_nothing_is_added_until_everything_comes_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut kept = log(folder.path());
+        // It can be written to, and not be synchronised.
+        std::os::unix::fs::symlink("/dev/null", kept.file()).unwrap();
+        kept.add(&page(3, "a", false)).unwrap();
+        kept.sync.wait();
+        kept.check().unwrap_err();
+        kept.add(&page(5, "b", false)).unwrap_err();
+        kept.add(&ApplicationPage { reset: true, ..page(7, "a b", false) }).unwrap();
+        kept.check().unwrap();
         assert_eq!(read(&mut log(folder.path())), (7, "a b".to_owned()));
     }
 

@@ -15,6 +15,7 @@ use model::{Extent, Revoked};
 
 use crate::lines;
 use crate::revocations::extent;
+use crate::sync::BackgroundSync;
 use crate::write::write_private;
 
 /// Longest line, in bytes: a hash, two numbers after a space each, the checksum, a newline.
@@ -30,13 +31,15 @@ pub(crate) struct Kept {
     lines: usize,
     /// The number of the first line that was damaged when it was read.
     damaged: Option<usize>,
+    sync: BackgroundSync,
 }
 
 impl Kept {
     /// The file of the issuer `iss` in `folder`.
     pub(crate) fn of(folder: &Path, iss: &str) -> Self {
         let name = lines::short_hash(iss.as_bytes());
-        Self { file: folder.join(format!("revoked-{name}")), lines: 0, damaged: None }
+        let (file, sync) = (folder.join(format!("revoked-{name}")), BackgroundSync::default());
+        Self { file, lines: 0, damaged: None, sync }
     }
 
     /// The number up to which all is known, and the tokens of lines that are not damaged. If any is, the number is 0: all
@@ -84,8 +87,11 @@ impl Kept {
     /// Those of the file system.
     pub(crate) fn add(&mut self, page: &RevocationPage, revoked: &Revoked) -> io::Result<()> {
         let most = revoked.len().saturating_mul(2).saturating_add(SPARE_LINES);
-        let added =
-            if self.lines > most { self.write(page.revision, revoked) } else { self.append(page) };
+        let added = if self.lines > most || self.sync.check().is_err() {
+            self.write(page.revision, revoked)
+        } else {
+            self.append(page)
+        };
         if added.is_err() {
             // A later number would say that the file has what is missing now.
             self.lines = usize::MAX;
@@ -105,7 +111,7 @@ impl Kept {
         let opened = OpenOptions::new().append(true).create(true).mode(0o600).open(&self.file);
         let mut opened = opened?;
         opened.write_all(&text)?;
-        opened.sync_data()?;
+        self.sync.start(move || opened.sync_data());
         self.lines = self.lines.saturating_add(page.revoked.len()).saturating_add(1);
         Ok(())
     }
@@ -115,13 +121,13 @@ impl Kept {
         revoked.iter().for_each(|(hash, extent)| push(&mut text, hash, extent));
         lines::push(&mut text, format!("= {revision}").as_bytes());
         write_private(&self.file, &text)?;
-        self.lines = revoked.len().saturating_add(1);
+        (self.lines, self.sync) = (revoked.len().saturating_add(1), BackgroundSync::default());
         Ok(())
     }
 
     /// Whether something could not be written.
     pub(crate) fn lacks_some(&self) -> bool {
-        self.lines == usize::MAX
+        self.lines == usize::MAX || self.sync.check().is_err()
     }
 
     /// What was damaged when the file was read.
@@ -300,5 +306,23 @@ mod tests {
         assert!(!kept.lacks_some());
         let (revision, revoked) = Kept::of(folder.path(), "a").read().unwrap();
         assert_eq!((revision, revoked.len()), (6, 2));
+    }
+
+    #[test]
+    fn after_a_failed_synchronisation_everything_is_written_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut kept = Kept::of(folder.path(), "a");
+        // It can be written to, and not be synchronised.
+        std::os::unix::fs::symlink("/dev/null", kept.file()).unwrap();
+        let mut all = Revoked::default();
+        for byte in [1, 2] {
+            let page = page(byte.into(), &[byte]);
+            all.add([byte; 32], extent(&page.revoked[0]));
+            kept.add(&page, &all).unwrap();
+            kept.sync.wait();
+            assert_eq!(kept.lacks_some(), byte == 1);
+        }
+        let (revision, revoked) = Kept::of(folder.path(), "a").read().unwrap();
+        assert_eq!((revision, revoked.len()), (2, 2));
     }
 }

@@ -29,6 +29,7 @@ mod session_key;
 mod shared;
 mod snapshots;
 mod status;
+mod sync;
 mod tracked;
 mod vault;
 mod walk;
