@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use base::{Clock, limits};
 use foldhash::{HashMap, HashSet};
-use model::{ArtefactSet, Diagnostic, Plans, Settings, Snapshot};
+use model::{ArtefactSet, Diagnostic, LoadedApi, Plans, Settings, Snapshot};
 use wire::tls::ServerCertificates;
 
 use crate::catalogue::Catalogue;
@@ -101,6 +101,7 @@ pub struct Follower {
     has_new_plans: bool,
     reread_files: bool,
     /// Of the last snapshot.
+    apis: Arc<[LoadedApi]>,
     artefacts: Arc<ArtefactSet>,
     /// Of the last snapshot.
     plans: Arc<Plans>,
@@ -234,6 +235,7 @@ impl Follower {
             control_plane: None,
             has_new_plans: false,
             reread_files: false,
+            apis: Arc::default(),
             artefacts: Arc::default(),
             plans: Arc::default(),
             shared: Arc::default(),
@@ -450,6 +452,11 @@ impl Follower {
     fn snapshot(&mut self) -> Arc<Snapshot> {
         self.revision += 1;
         let (apis, issuers) = (self.catalogue.apis(), self.issuers.current());
+        let is_same = |(one, other): (&LoadedApi, &LoadedApi)| one.is_same(other);
+        if self.apis.len() != apis.len() || !self.apis.iter().zip(&apis).all(is_same) {
+            self.apis = apis.into();
+        }
+        let apis = Arc::clone(&self.apis);
         let artefacts = self.catalogue.artefacts();
         if *self.artefacts != artefacts {
             self.artefacts = Arc::new(artefacts);

@@ -331,10 +331,17 @@ impl Gateway {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let routes = Arc::new(Routes::compile(snapshot, Some(&current.routes)));
         let rules = &current.live.rules;
+        let (policies, trusts) = if routes.has_apis_of(&current.routes) {
+            (Arc::clone(&current.policies), Arc::clone(&current.trusts))
+        } else {
+            let policies = PolicyTable::compile(&routes, Some(&current.policies));
+            (policies, Trusts::compile(&routes, Some(&current.trusts)))
+        };
+        let quotas = Quotas::compile(snapshot, &routes, Some((&current.routes, &current.quotas)));
         let next = Compiled {
-            policies: PolicyTable::compile(&routes, Some(&current.policies)),
-            quotas: Quotas::compile(snapshot, &routes, Some(&current.quotas)),
-            trusts: Trusts::compile(&routes, Some(&current.trusts)),
+            policies,
+            quotas,
+            trusts,
             routes,
             integration: Integration::compile(snapshot, rules, Some(&current.integration)),
             live: Arc::clone(&current.live),

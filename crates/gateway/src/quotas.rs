@@ -18,8 +18,14 @@ pub(crate) struct Quotas {
     pub(crate) plans: Arc<PlanTable>,
     /// `None`: callers need no subscription.
     pub(crate) subscribers: Option<Arc<Subscribers>>,
+    rules: Arc<Rules>,
+}
+
+/// What follows from plans and APIs alone.
+#[derive(Debug)]
+struct Rules {
     /// `None`: nobody is denied.
-    pub(crate) deny: Option<DenyTable>,
+    deny: Option<DenyTable>,
     /// By slot in the routes.
     apis: Vec<Option<ApiPlans>>,
 }
@@ -33,24 +39,29 @@ struct ApiPlans {
 }
 
 impl Quotas {
+    /// `previous`: those that are in use, and of which APIs.
     pub(crate) fn compile(
         snapshot: &Snapshot,
         routes: &Routes,
-        previous: Option<&Self>,
+        previous: Option<(&Routes, &Self)>,
     ) -> Arc<Self> {
-        let plans = PlanTable::compile(&snapshot.plans, previous.map(|previous| &previous.plans));
-        let known = previous.and_then(|previous| previous.subscribers.as_ref());
+        let plans = PlanTable::compile(&snapshot.plans, previous.map(|(_, known)| &known.plans));
+        let known = previous.and_then(|(_, known)| known.subscribers.as_ref());
         let subscribers = snapshot.applications.as_ref();
         let subscribers = subscribers.map(|all| Subscribers::compile(all, &plans, known));
-        let mut apis = Vec::new();
-        apis.resize_with(routes.slots(), || None);
-        for routes in routes.apis() {
-            if let Some(entry) = apis.get_mut(routes.slot as usize) {
-                *entry = ApiPlans::of(routes, &plans);
-            }
-        }
-        let deny = DenyTable::compile(&snapshot.plans.deny);
-        Arc::new(Self { plans, subscribers, deny, apis })
+        let same = previous.filter(|(before, known)| {
+            routes.has_apis_of(before) && Arc::ptr_eq(&plans, &known.plans)
+        });
+        let rules = match same {
+            Some((_, known)) => Arc::clone(&known.rules),
+            None => Arc::new(Rules::compile(snapshot, routes, &plans)),
+        };
+        Arc::new(Self { plans, subscribers, rules })
+    }
+
+    /// `None`: nobody is denied.
+    pub(crate) fn deny(&self) -> Option<&DenyTable> {
+        self.rules.deny.as_ref()
     }
 
     /// The plans of an API and of one of its operations.
@@ -59,7 +70,7 @@ impl Quotas {
         routes: &ApiRoutes,
         operation: usize,
     ) -> (Option<PlanUse>, Option<PlanUse>) {
-        match self.apis.get(routes.slot as usize) {
+        match self.rules.apis.get(routes.slot as usize) {
             Some(Some(plans)) => (plans.api, plans.operations.get(operation).copied().flatten()),
             Some(None) | None => (None, None),
         }
@@ -67,11 +78,24 @@ impl Quotas {
 
     /// What requests to the endpoints of this type use, whoever sends them.
     pub(crate) fn backend(&self, routes: &ApiRoutes, key_type: KeyType) -> Option<PlanUse> {
-        let [production, sandbox] = self.apis.get(routes.slot as usize)?.as_ref()?.backend;
+        let [production, sandbox] = self.rules.apis.get(routes.slot as usize)?.as_ref()?.backend;
         match key_type {
             KeyType::Production => production,
             KeyType::Sandbox => sandbox,
         }
+    }
+}
+
+impl Rules {
+    fn compile(snapshot: &Snapshot, routes: &Routes, plans: &PlanTable) -> Self {
+        let mut apis = Vec::new();
+        apis.resize_with(routes.slots(), || None);
+        for routes in routes.apis() {
+            if let Some(entry) = apis.get_mut(routes.slot as usize) {
+                *entry = ApiPlans::of(routes, plans);
+            }
+        }
+        Self { deny: DenyTable::compile(&snapshot.plans.deny), apis }
     }
 }
 

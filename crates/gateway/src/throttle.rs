@@ -30,7 +30,7 @@ pub(crate) fn throttle(
     let Exchange { worker, request, record, .. } = exchange;
     let quotas = &revision.quotas;
     let address = || request.client_address(&revision.live.trusted_proxies);
-    if let Some(deny) = &quotas.deny {
+    if let Some(deny) = quotas.deny() {
         let base_path = &route.api.routes().api.base_path;
         let subscribers = quotas.subscribers.as_deref();
         if deny.denies(base_path, caller.as_deref(), subscribers, address) {

@@ -224,7 +224,9 @@ impl Worker {
         self.tokens.borrow_mut().keep_claims(compiled.quotas.plans.claims());
         let previous = self.compiled.replace(Rc::clone(&compiled));
         let now_us = self.resources.coarse_us();
-        self.apis.update(&compiled.routes, &self.pools, now_us);
+        if !compiled.routes.has_apis_of(&previous.routes) {
+            self.apis.update(&compiled.routes, &self.pools, now_us);
+        }
         if compiled.integration.differs(&previous.integration) {
             self.origins.clear();
             self.services.update(&compiled.integration.routes, &self.pools, now_us);

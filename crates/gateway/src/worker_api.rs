@@ -220,7 +220,8 @@ mod tests {
         let upstreams = vec![Upstream::new(UpstreamKind::Single, vec![endpoint(number)])];
         let api = Api { upstreams, ..crate::simulation::api("/a", UpstreamKind::Single, &[]) };
         let apis = vec![LoadedApi { api: Arc::new(api), state: ApiState::Serving }];
-        let snapshot = Snapshot { revision: u64::from(number), apis, ..Snapshot::default() };
+        let snapshot =
+            Snapshot { revision: u64::from(number), apis: apis.into(), ..Snapshot::default() };
         Routes::compile(&snapshot, last)
     }
 

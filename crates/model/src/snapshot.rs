@@ -9,8 +9,8 @@ use crate::{Api, Applications, ArtefactSet, BackendClient, Introspection, Plans,
 pub struct Snapshot {
     /// Incremented by each change.
     pub revision: u64,
-    /// No two claim the same host and path.
-    pub apis: Vec<LoadedApi>,
+    /// No two claim the same host and path. The same allocation until one of them changes.
+    pub apis: Arc<[LoadedApi]>,
     pub issuers: Vec<Arc<Issuer>>,
     /// The same allocation until an artefact changes.
     pub artefacts: Arc<ArtefactSet>,
@@ -25,6 +25,14 @@ pub struct Snapshot {
 pub struct LoadedApi {
     pub api: Arc<Api>,
     pub state: ApiState,
+}
+
+impl LoadedApi {
+    /// Whether both are the same description in the same state.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.api, &other.api) && self.state == other.state
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -112,7 +112,7 @@ fn remainder_is_a_suffix(operations: &[&str], bytes: &[u8]) {
 fn routes(operations: &[&str]) -> Routes {
     let api = Arc::new(samples::api("", operations));
     let apis = vec![LoadedApi { api, state: ApiState::Serving }];
-    Routes::compile(&Snapshot { revision: 1, apis, ..Snapshot::default() }, None)
+    Routes::compile(&Snapshot { revision: 1, apis: apis.into(), ..Snapshot::default() }, None)
 }
 
 /// Small alphabets, so that templates and paths often overlap.

@@ -375,14 +375,18 @@ mod tests {
 
     use super::*;
 
-    /// A follower of a control plane that is down.
+    /// A follower of a control plane that is down, with one API.
     fn follower(folder: &Path) -> Follower {
         let data = folder.join("data");
         let text = format!(
-            "[gateway]\nhttp = \"127.0.0.1:1\"\napis = []\ndata = \"{}\"\ncontrol_plane = {{ url = \
+            "[gateway]\nhttp = \"127.0.0.1:1\"\napis = [\"a.yaml\"]\ndata = \"{}\"\ncontrol_plane = {{ url = \
              \"https://a\", client_id = \"a\", client_secret = {{ file = \"secret\" }} }}\n",
             data.display()
         );
+        let api = "openapi: 3.0.3\ninfo: {title: A, version: '1'}\nx-wso2-basePath: /a\n\
+                   x-wso2-production-endpoints: {urls: ['http://127.0.0.1:1']}\n\
+                   paths: {/x: {get: {responses: {'200': {description: ok}}}}}\n";
+        fs::write(folder.join("a.yaml"), api).unwrap();
         fs::write(folder.join("penstock.toml"), text).unwrap();
         fs::write(folder.join("secret"), "a").unwrap();
         crate::follower::tests::follower(&folder.join("penstock.toml"))
@@ -416,6 +420,21 @@ mod tests {
         let applications: Vec<Value> = applications.iter().map(application).collect();
         let page = json!({ "revision": revision, "start": 1, "reset": after == 0, "more": more, "applications": applications });
         respond(follower, after, &page);
+    }
+
+    #[test]
+    fn a_changed_application_leaves_apis_and_plans_where_they_are() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut follower = follower(folder.path());
+        take(&mut follower, 3, &[("a", "x")], false);
+        let before = follower.snapshot();
+        take(&mut follower, 5, &[("a", "y")], false);
+        let after = follower.snapshot();
+        assert_eq!((before.apis.len(), known(&follower).as_str()), (1, "a y"));
+        assert!(Arc::ptr_eq(&before.apis, &after.apis) && Arc::ptr_eq(&before.plans, &after.plans));
+        let applications =
+            [&before, &after].map(|one| Arc::as_ptr(one.applications.as_ref().unwrap()));
+        assert_ne!(applications[0], applications[1]);
     }
 
     /// The applications and their owners.

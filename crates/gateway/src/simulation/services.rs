@@ -176,11 +176,11 @@ pub(super) fn compiled(live: Live, has_all_keys: bool) -> Compiled {
 }
 
 fn serve(issuer: Issuer, previous: Option<&Served>) -> Served {
-    static APIS: OnceLock<Vec<LoadedApi>> = OnceLock::new();
+    static APIS: OnceLock<Arc<[LoadedApi]>> = OnceLock::new();
     static ARTEFACTS: OnceLock<Arc<ArtefactSet>> = OnceLock::new();
     let snapshot = Snapshot {
         revision: issuer.revision,
-        apis: APIS.get_or_init(apis).clone(),
+        apis: Arc::clone(APIS.get_or_init(apis)),
         issuers: vec![Arc::new(issuer)],
         artefacts: Arc::clone(ARTEFACTS.get_or_init(|| Arc::new(artefacts()))),
         ..Snapshot::default()
@@ -194,13 +194,17 @@ fn serve(issuer: Issuer, previous: Option<&Served>) -> Served {
     assert!(integration.diagnostics.is_empty(), "{:?}", integration.diagnostics);
     Served {
         policies: PolicyTable::compile(&routes, previous.map(|known| &*known.policies)),
-        quotas: Quotas::compile(&snapshot, &routes, previous.map(|known| &*known.quotas)),
+        quotas: Quotas::compile(
+            &snapshot,
+            &routes,
+            previous.map(|known| (&*known.routes, &*known.quotas)),
+        ),
         routes,
         integration,
     }
 }
 
-fn apis() -> Vec<LoadedApi> {
+fn apis() -> Arc<[LoadedApi]> {
     let api = |service: Service, kind, ports: &[u16]| api(service.base_path(), kind, ports);
     let token = Security::Required(Accepts::token(ScopeRule::AnyOf(vec![SCOPE.to_owned()])));
     let (mut jwt, mut opaque) = (
@@ -238,7 +242,7 @@ fn apis() -> Vec<LoadedApi> {
         held,
         cached,
     ];
-    apis.map(|api| LoadedApi { api: Arc::new(api), state: ApiState::Serving }).to_vec()
+    Arc::new(apis.map(|api| LoadedApi { api: Arc::new(api), state: ApiState::Serving }))
 }
 
 fn policy(name: &str, parameters: &[(&str, &str)]) -> Policy {

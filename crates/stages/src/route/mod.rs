@@ -42,6 +42,13 @@ use trie::Trie;
 pub struct Routes {
     revision: u64,
     issuers: Vec<Arc<Issuer>>,
+    table: Arc<Table>,
+}
+
+/// The compiled APIs, shared by successive [`Routes`] while none of them changes.
+#[derive(Debug)]
+struct Table {
+    source: Arc<[LoadedApi]>,
     apis: Vec<Arc<ApiRoutes>>,
     hosts: Hosts,
     slots: usize,
@@ -117,12 +124,12 @@ impl Routes {
             return None; // `OPTIONS *` concerns the server, not an API.
         }
         let plain = template::canonical(path);
-        let (index, end) = self.hosts.find(host, &plain)?;
+        let (index, end) = self.table.hosts.find(host, &plain)?;
         let end = match &plain {
             Cow::Borrowed(_) => end,
             Cow::Owned(plain) => escaped_len(plain.get(..end)?, path),
         };
-        Some((self.apis.get(index as usize)?, path.get(end..)?))
+        Some((self.table.apis.get(index as usize)?, path.get(end..)?))
     }
 
     #[must_use]
@@ -132,7 +139,13 @@ impl Routes {
 
     /// In the order of the snapshot.
     pub fn apis(&self) -> impl Iterator<Item = &Arc<ApiRoutes>> {
-        self.apis.iter()
+        self.table.apis.iter()
+    }
+
+    /// Whether all APIs are the same, in the same slots.
+    #[must_use]
+    pub fn has_apis_of(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.table, &other.table)
     }
 
     /// The revision of the snapshot.
@@ -144,7 +157,7 @@ impl Routes {
     /// One more than the highest [`ApiRoutes::slot`].
     #[must_use]
     pub fn slots(&self) -> usize {
-        self.slots
+        self.table.slots
     }
 }
 
@@ -199,24 +212,37 @@ impl ApiRoutes {
 }
 
 impl Routes {
-    /// Compiles `snapshot`. An API that is the same `Arc`, in the same state, as in `previous` is reused; an
-    /// edited one keeps its slot. The slot of a removed API is reused only by a later change.
+    /// Compiles `snapshot`. If its APIs are the allocation of `previous`, they are reused. Otherwise, an API that is the
+    /// same `Arc`, in the same state, is reused; an edited one keeps its slot. The slot of a removed API is reused only by a
+    /// later change.
     #[must_use]
     pub fn compile(snapshot: &Snapshot, previous: Option<&Self>) -> Self {
+        let (revision, issuers) = (snapshot.revision, snapshot.issuers.clone());
+        let previous = previous.map(|previous| &previous.table);
+        let same = previous.filter(|table| Arc::ptr_eq(&table.source, &snapshot.apis));
+        let table = match same {
+            Some(table) => Arc::clone(table),
+            None => Arc::new(Table::compile(&snapshot.apis, previous)),
+        };
+        Self { revision, issuers, table }
+    }
+}
+
+impl Table {
+    fn compile(source: &Arc<[LoadedApi]>, previous: Option<&Arc<Self>>) -> Self {
         let mut reusable = PreviousRoutes::of(previous.map_or(&[], |previous| &previous.apis));
         let same: Vec<Option<Arc<ApiRoutes>>> =
-            snapshot.apis.iter().map(|loaded| reusable.same(loaded)).collect();
-        let edited: Vec<Option<u32>> = (snapshot.apis.iter().zip(&same))
+            source.iter().map(|loaded| reusable.same(loaded)).collect();
+        let edited: Vec<Option<u32>> = (source.iter().zip(&same))
             .map(|(loaded, same)| if same.is_some() { None } else { reusable.edited(&loaded.api) })
             .collect();
-        let apis: Vec<Arc<ApiRoutes>> = (snapshot.apis.iter().zip(same).zip(edited))
+        let apis: Vec<Arc<ApiRoutes>> = (source.iter().zip(same).zip(edited))
             .map(|((loaded, same), slot)| {
                 same.unwrap_or_else(|| compile(loaded, slot.unwrap_or_else(|| reusable.fresh())))
             })
             .collect();
         Self {
-            revision: snapshot.revision,
-            issuers: snapshot.issuers.clone(),
+            source: Arc::clone(source),
             hosts: tables(&apis),
             slots: apis.iter().map(|api| api.slot as usize + 1).max().unwrap_or_default(),
             apis,

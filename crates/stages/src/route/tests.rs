@@ -346,7 +346,8 @@ fn an_api_is_served_only_on_its_listeners() {
 fn an_unloaded_api_is_unavailable() {
     let api = Arc::new(samples::api("/p", &[]));
     let apis = vec![LoadedApi { api, state: ApiState::Unloaded }];
-    let routes = Routes::compile(&Snapshot { revision: 7, apis, ..Snapshot::default() }, None);
+    let routes =
+        Routes::compile(&Snapshot { revision: 7, apis: apis.into(), ..Snapshot::default() }, None);
     assert_eq!(routes.revision(), 7);
     let not_found = routes.find(b"", Method::Get, b"/p/x", true).unwrap_err();
     assert_eq!(not_found.denial, Denial::ApiUnloaded);
@@ -379,6 +380,17 @@ fn unchanged_apis_are_reused_and_an_edited_api_keeps_its_slot() {
     let same: Vec<bool> = first.apis().zip(second.apis()).map(|(a, b)| Arc::ptr_eq(a, b)).collect();
     assert_eq!(same, [true, false, true]);
     assert!(second.find(b"", Method::Get, b"/b/new", true).is_ok_and(|found| found.operation == 1));
+    assert!(!second.has_apis_of(&first));
+}
+
+#[test]
+fn while_no_api_changes_nothing_is_compiled() {
+    let first = snapshot(&loaded(&[claim("/a", ""), claim("/b", "")]));
+    let second = Snapshot { revision: 2, ..first.clone() };
+    let before = Routes::compile(&first, None);
+    let after = Routes::compile(&second, Some(&before));
+    assert!(after.has_apis_of(&before));
+    assert_eq!(after.revision(), 2);
 }
 
 #[test]
@@ -432,7 +444,7 @@ fn loaded(apis: &[Api]) -> Vec<LoadedApi> {
 }
 
 fn snapshot(apis: &[LoadedApi]) -> Snapshot {
-    Snapshot { revision: 1, apis: apis.to_vec(), ..Snapshot::default() }
+    Snapshot { revision: 1, apis: apis.into(), ..Snapshot::default() }
 }
 
 fn compile(apis: &[Api], previous: Option<&Routes>) -> Routes {
