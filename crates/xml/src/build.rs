@@ -1,5 +1,9 @@
 //! Builds a tree from the steps of the machine.
 
+use bytes::Bytes;
+use bytestring::ByteString;
+
+use crate::content::Content;
 use crate::document::{
     AttributeRecord, COMMENT, Declaration, Document, ELEMENT, Instruction, NO_PARENT, NONE, PI,
     Record, TAGGED, TEXT, Tag, VALUE_SHIFT,
@@ -28,7 +32,17 @@ impl Document {
     /// # Errors
     /// The first place where the document isn't well-formed or exceeds a limit.
     pub fn parse_with(bytes: &[u8], options: &Options) -> Result<Self, Error> {
-        Self::from_input(&Input::new(bytes, options)?, options)
+        Self::from_input(&Input::new(bytes, options)?, None, options)
+    }
+
+    /// As [`Document::parse`], of bytes that are shared rather than copied, if they are UTF-8 with line ends as in XML.
+    ///
+    /// # Errors
+    /// As [`Document::parse`].
+    pub fn parse_shared(bytes: &Bytes) -> Result<Self, Error> {
+        let Ok(text) = ByteString::try_from(bytes.clone()) else { return Self::parse(bytes) };
+        let options = Options::default();
+        Self::from_input(&Input::of_text(&text, &options)?, Some(&text), &options)
     }
 
     /// As [`Document::parse_with`]; `resolver` supplies the external subset and the external
@@ -42,17 +56,27 @@ impl Document {
         options: &Options,
         resolver: &dyn EntityResolver,
     ) -> Result<Self, Error> {
-        Self::from_input(&Input::with_entities(bytes, options, resolver)?, options)
+        Self::from_input(&Input::with_entities(bytes, options, resolver)?, None, options)
     }
 
-    fn from_input(input: &Input<'_>, options: &Options) -> Result<Self, Error> {
-        let mut document = read(input, options).map_err(|error| error.locate(input.text()))?;
+    /// `owner`: of the bytes that were read.
+    fn from_input(
+        input: &Input<'_>,
+        owner: Option<&ByteString>,
+        options: &Options,
+    ) -> Result<Self, Error> {
+        let mut document =
+            read(input, owner, options).map_err(|error| error.locate(input.text()))?;
         document.base = options.base_uri.as_deref().map(Box::from);
         Ok(document)
     }
 }
 
-fn read(input: &Input<'_>, options: &Options) -> Result<Document, OffsetError> {
+fn read(
+    input: &Input<'_>,
+    owner: Option<&ByteString>,
+    options: &Options,
+) -> Result<Document, OffsetError> {
     let view = input.view();
     let mut machine = Machine::new(options.limits, input.start());
     let mut tree = Tree::for_reading(nodes_of(view.source));
@@ -64,10 +88,11 @@ fn read(input: &Input<'_>, options: &Options) -> Result<Document, OffsetError> {
             Added::Nothing | Added::End => break,
         }
     }
-    let growth = machine.composed.len().saturating_add(view.dtd.text.len());
-    let mut text = String::with_capacity(view.source.len().saturating_add(growth));
-    text.push_str(view.source);
-    Ok(finish(tree, machine, view.dtd, text))
+    let source = match (owner, input.borrowed()) {
+        (Some(owner), Some(text)) => owner.slice_ref(text),
+        _ => view.source.into(),
+    };
+    Ok(finish(tree, machine, view.dtd, source))
 }
 
 /// An estimate of the nodes.
@@ -76,21 +101,22 @@ fn nodes_of(source: &str) -> usize {
     if source.len() <= SHORT {
         return (source.len() / 12).saturating_add(8);
     }
-    // Each tag may have a text before it, and at least every second one is an end tag.
-    let tags = memchr::memchr_iter(b'<', source.as_bytes()).count();
-    tags.saturating_add(tags / 2).saturating_add(8)
+    // As in the beginning. Each tag may have a text before it, and at least every second one is an end tag.
+    let beginning = source.as_bytes().first_chunk::<SHORT>().map_or(&[][..], |chunk| chunk);
+    let tags = memchr::memchr_iter(b'<', beginning).count();
+    let tags = tags.saturating_mul(source.len() / SHORT + 1);
+    tags.saturating_add(tags / 2)
 }
 
-/// Completes a `tree` whose source is `text`.
-pub(crate) fn finish(tree: Tree, mut machine: Machine, dtd: &Dtd, mut text: String) -> Document {
+/// Completes the `tree` of `source`.
+pub(crate) fn finish(tree: Tree, mut machine: Machine, dtd: &Dtd, source: ByteString) -> Document {
     let Tree { mut document, .. } = tree;
-    let source_len = text.len();
-    let declared = if machine.entities_used() { dtd.text.as_str() } else { "" };
-    text.reserve_exact(declared.len().saturating_add(machine.composed.len()));
-    text.push_str(declared);
-    text.push_str(&machine.composed);
-    text.shrink_to_fit();
-    document.text = text;
+    let source_len = source.len();
+    let mut added = std::mem::take(&mut machine.composed);
+    if machine.entities_used() {
+        added.insert_str(0, &dtd.text);
+    }
+    document.text = Content::of(source, added);
     document.source_len = number(source_len);
     let origin = |(start, place): &(usize, usize)| (number(source_len + start), number(*place));
     document.origins = dtd.origins.iter().map(origin).collect();
@@ -110,8 +136,6 @@ pub(crate) fn finish(tree: Tree, mut machine: Machine, dtd: &Dtd, mut text: Stri
 }
 
 impl StepSink for Tree {
-    const TAKES_LEAVES: bool = true;
-
     #[inline]
     fn element(&mut self, qname: u32, at: u32) {
         let index = self.push(at, ELEMENT | (qname << VALUE_SHIFT));
@@ -129,10 +153,36 @@ impl StepSink for Tree {
     }
 
     #[inline]
-    fn leaf(&mut self, qname: u32, at: u32, text: Span) {
-        let parent = self.push(at, ELEMENT | (qname << VALUE_SHIFT));
-        let b = TEXT | (text.len << VALUE_SHIFT);
-        self.document.nodes.push(Record { parent, next: NONE, a: text.start, b });
+    fn leaves(&mut self) -> Option<Leaves<'_>> {
+        let (parent, last) = self.open.last_mut()?;
+        Some(Leaves { nodes: &mut self.document.nodes, parent: *parent, last })
+    }
+}
+
+/// Receives elements that contain text alone and follow each other.
+pub(crate) struct Leaves<'t> {
+    nodes: &'t mut Vec<Record>,
+    parent: u32,
+    /// The last child of the parent so far.
+    last: &'t mut u32,
+}
+
+impl Leaves<'_> {
+    #[inline]
+    pub(crate) fn add(&mut self, qname: u32, at: u32, text: Span) {
+        let index = number(self.nodes.len());
+        let before = std::mem::replace(self.last, index);
+        if before != NONE
+            && let Some(record) = self.nodes.get_mut(before as usize)
+        {
+            record.next = index;
+        }
+        let (element, content) =
+            (ELEMENT | (qname << VALUE_SHIFT), TEXT | (text.len << VALUE_SHIFT));
+        self.nodes.extend_from_slice(&[
+            Record { parent: self.parent, next: NONE, a: at, b: element },
+            Record { parent: index, next: NONE, a: text.start, b: content },
+        ]);
     }
 }
 

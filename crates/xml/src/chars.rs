@@ -163,6 +163,21 @@ pub(crate) fn first_illegal(text: &str) -> Option<usize> {
     illegal(from, rest)
 }
 
+/// Whether all bytes are ASCII and no control characters, but for tabs and line feeds: then XML allows all of them, and
+/// no line ends have to be normalised.
+pub(crate) fn is_plain(bytes: &[u8]) -> bool {
+    // Above ASCII, they are negative numbers. Without branches, so that many bytes are checked at once.
+    let is_other = |byte: u8| {
+        u8::from(byte.cast_signed() < 32) & u8::from(byte != b'\n') & u8::from(byte != b'\t')
+    };
+    let (blocks, rest) = bytes.as_chunks::<64>();
+    blocks
+        .iter()
+        .chain(bytes.last_chunk())
+        .all(|block| block.iter().fold(0, |others, &byte| others | is_other(byte)) == 0)
+        && (bytes.len() >= 64 || rest.iter().all(|&byte| is_other(byte) == 0))
+}
+
 /// The first byte of U+FFFE and U+FFFF.
 const FIRST_OF_NONCHARACTERS: u8 = 0xEF;
 

@@ -8,6 +8,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::content::Content;
 use crate::edit::ChainIndexes;
 use crate::index::{Climb, Indexes};
 use crate::names::{EMPTY, NameId, Symbol, number};
@@ -101,8 +102,7 @@ pub(crate) struct Links {
 #[derive(Debug)]
 pub struct Document {
     pub(crate) serial: u32,
-    /// The source, then text that doesn't occur in it as it is.
-    pub(crate) text: String,
+    pub(crate) text: Content,
     pub(crate) source_len: u32,
     pub(crate) nodes: Vec<Record>,
     /// The first is unused, so that 0 can mean none.
@@ -179,7 +179,7 @@ impl Document {
         nodes.push(Self::NOTHING);
         Self {
             serial: next_serial(),
-            text: String::new(),
+            text: Content::default(),
             source_len: 0,
             nodes,
             attributes: Vec::new(),
@@ -268,7 +268,7 @@ impl Document {
         fn held<T>(vec: &Vec<T>) -> usize {
             vec.capacity() * size_of::<T>()
         }
-        self.text.capacity()
+        self.text.heap_bytes()
             + held(&self.nodes)
             + held(&self.attributes)
             + held(&self.tags)

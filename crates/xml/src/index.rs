@@ -153,7 +153,7 @@ impl Document {
 
     /// The place of byte `at` of the source.
     pub(crate) fn source_position(&self, at: u32) -> Position {
-        let source = self.text.get(..self.source_len as usize).unwrap_or("");
+        let source = self.text.source();
         let index = self.indexes.positions.get_or_init(|| PositionIndex::new(source));
         index.position(source, at as usize)
     }

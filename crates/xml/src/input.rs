@@ -35,7 +35,12 @@ impl<'b> Input<'b> {
     /// Too many bytes, an encoding that is unsupported or doesn't match the bytes, a malformed
     /// declaration.
     pub fn new(bytes: &'b [u8], options: &Options) -> Result<Self, Error> {
-        Self::read(bytes, options, None)
+        Self::read(bytes, None, options, None)
+    }
+
+    /// As [`Input::new`], of bytes that are known to be UTF-8, though not to be meant as such.
+    pub(crate) fn of_text(text: &'b str, options: &Options) -> Result<Self, Error> {
+        Self::read(text.as_bytes(), Some(text), options, None)
     }
 
     /// As [`Input::new`]; `resolver` supplies the external entities of the document type, if
@@ -48,11 +53,12 @@ impl<'b> Input<'b> {
         options: &Options,
         resolver: &dyn EntityResolver,
     ) -> Result<Self, Error> {
-        Self::read(bytes, options, Some(resolver))
+        Self::read(bytes, None, options, Some(resolver))
     }
 
     fn read(
         bytes: &'b [u8],
+        text: Option<&'b str>,
         options: &Options,
         resolver: Option<&dyn EntityResolver>,
     ) -> Result<Self, Error> {
@@ -61,12 +67,11 @@ impl<'b> Input<'b> {
         if let Some(error) = large(bytes.len()) {
             return Err(error);
         }
-        let (encoding, text, mut broken) = decoded(bytes)?;
-        let mut text = text;
+        let Decoded { encoding, mut text, mut broken, illegal } = decoded(bytes, text)?;
         if let Some(error) = large(text.len()) {
             return Err(error);
         }
-        if let Some(error) = illegal(&text, 0) {
+        if let Some(error) = illegal {
             text = truncated(text, error.at);
             broken = Some(error);
         }
@@ -80,6 +85,14 @@ impl<'b> Input<'b> {
 
     pub(crate) fn text(&self) -> &str {
         &self.text
+    }
+
+    /// The text where it is, unless it was decoded.
+    pub(crate) fn borrowed(&self) -> Option<&'b str> {
+        match &self.text {
+            Cow::Borrowed(text) => Some(text),
+            Cow::Owned(_) => None,
+        }
     }
 
     pub(crate) fn start(&self) -> usize {
@@ -103,8 +116,8 @@ pub(crate) fn too_large(most: u32) -> OffsetError {
 
 /// The text of an external entity, and where it begins after its text declaration (section 4.3.1).
 pub(crate) fn entity(bytes: &[u8]) -> Result<(String, usize), Error> {
-    let (encoding, text, broken) = decoded(bytes)?;
-    if let Some(error) = illegal(&text, 0).or(broken) {
+    let Decoded { encoding, text, broken, illegal } = decoded(bytes, None)?;
+    if let Some(error) = illegal.or(broken) {
         return Err(error.locate(&text));
     }
     let search = &mut Search::default();
@@ -112,24 +125,41 @@ pub(crate) fn entity(bytes: &[u8]) -> Result<(String, usize), Error> {
     Ok((text.into_owned(), start.unwrap_or_default()))
 }
 
-/// Decodes a document; the error is what cut the text short.
-fn decoded(bytes: &[u8]) -> Result<(Encoding, Cow<'_, str>, Option<OffsetError>), Error> {
+/// A document as text.
+struct Decoded<'b> {
+    encoding: Encoding,
+    text: Cow<'b, str>,
+    /// What cut the text short.
+    broken: Option<OffsetError>,
+    /// Its first character that XML doesn't allow.
+    illegal: Option<OffsetError>,
+}
+
+/// `text`: the same as text, if they are UTF-8.
+fn decoded<'b>(bytes: &'b [u8], text: Option<&'b str>) -> Result<Decoded<'b>, Error> {
     let sniffed = decode::sniff(bytes, true, &mut Search::default())?;
     let Sniffed { encoding, mark } =
         sniffed.unwrap_or(Sniffed { encoding: Encoding::Utf8, mark: 0 });
     let bytes = bytes.get(mark..).unwrap_or(&[]);
     if encoding == Encoding::Utf8
-        && let Ok(text) = std::str::from_utf8(bytes)
-        && memchr::memchr(b'\r', bytes).is_none()
+        && let Some(text) = match text {
+            Some(text) => text.get(mark..),
+            None => std::str::from_utf8(bytes).ok(),
+        }
     {
-        return Ok((encoding, Cow::Borrowed(text), None));
+        let is_plain = chars::is_plain(bytes);
+        if is_plain || memchr::memchr(b'\r', bytes).is_none() {
+            let illegal = if is_plain { None } else { illegal(text, 0) };
+            return Ok(Decoded { encoding, text: Cow::Borrowed(text), broken: None, illegal });
+        }
     }
     let mut text = String::with_capacity(bytes.len());
     let mut decoder = Decoder::new(encoding);
     let pushed = decoder.push(bytes, &mut text);
     let error = (pushed.is_err() || !decoder.is_between())
         .then(|| OffsetError::new(text.len(), decoder.malformed()));
-    Ok((encoding, Cow::Owned(text), error))
+    let illegal = illegal(&text, 0);
+    Ok(Decoded { encoding, text: Cow::Owned(text), broken: error, illegal })
 }
 
 /// The first character from `from` on that XML doesn't allow.

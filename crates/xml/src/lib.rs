@@ -24,6 +24,7 @@
 
 mod build;
 mod chars;
+mod content;
 mod declaration;
 mod decode;
 mod document;

@@ -424,9 +424,7 @@ impl Names {
         self.symbol_slots.shrink(self.ends.len());
         self.pair_slots.shrink(self.pairs.len());
         self.qname_slots.shrink(self.qnames.len());
-        if self.text.capacity() > self.text.len().saturating_add(SPARE_BYTES) {
-            self.text.shrink_to_fit();
-        }
+        shrink_text(&mut self.text);
         shrink(&mut self.ends);
         shrink(&mut self.pairs);
         shrink(&mut self.sole_qnames);
@@ -447,6 +445,13 @@ impl Names {
 
 /// Less is not worth a reallocation.
 const SPARE_BYTES: usize = 64;
+
+/// Releases what a text does not need.
+pub(crate) fn shrink_text(text: &mut String) {
+    if text.capacity() > text.len().saturating_add(SPARE_BYTES) {
+        text.shrink_to_fit();
+    }
+}
 
 /// Releases what a list does not need.
 pub(crate) fn shrink<T>(list: &mut Vec<T>) {

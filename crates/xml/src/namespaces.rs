@@ -91,7 +91,7 @@ impl<'n> Prediction<'n> {
     /// If the predicted name follows, with `>` after it, and is resolved as an element in this scope: the name and its
     /// qualified name.
     #[inline]
-    pub(crate) fn next(&mut self, window: &[u8; WINDOW]) -> Option<(Symbol, &'n Raw, u32)> {
+    pub(crate) fn next(&mut self, window: &[u8; WINDOW]) -> Option<(&'n Raw, u32)> {
         let symbol = self.raws.get(self.last as usize)?.next;
         let raw = self.raws.get(symbol as usize)?;
         let [(environment, qname), _] = raw.resolved;
@@ -99,7 +99,7 @@ impl<'n> Prediction<'n> {
             return None;
         }
         self.last = symbol;
-        Some((symbol, raw, qname))
+        Some((raw, qname))
     }
 }
 

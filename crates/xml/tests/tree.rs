@@ -55,6 +55,33 @@ fn a_tree_has_the_content_of_the_document() {
 }
 
 #[test]
+fn a_document_of_shared_bytes_is_the_document_of_the_same_bytes() {
+    let check = |bytes: &[u8], is_shared: bool| {
+        let bytes = bytes::Bytes::copy_from_slice(bytes);
+        let (alone, shared) = (Document::parse(&bytes), Document::parse_shared(&bytes));
+        let shown = bytes.escape_ascii();
+        assert_eq!(alone.as_ref().map(outline), shared.as_ref().map(outline), "{shown}");
+        if let Ok(document) = shared {
+            let text = document.element().and_then(|root| root.first_child()).unwrap().text();
+            assert_eq!(bytes.as_ptr_range().contains(&text.as_ptr()), is_shared, "{shown}");
+        }
+    };
+    // So that each text begins anywhere in the blocks that are checked at once.
+    for len in 0..130 {
+        let space = " ".repeat(len);
+        let padded = |text: &str| format!("<a>x<b/>{space}{text}</a>");
+        for text in ["", "\t\n", "é\u{FFFD}", "]]&gt;<![CDATA[<]]>", "\u{FFFE}", "\u{1}", "]]>"] {
+            check(padded(text).as_bytes(), true);
+            check(format!("\u{FEFF}{}", padded(text)).as_bytes(), true);
+        }
+        check(padded("\r\n").as_bytes(), false);
+        check(&[padded("").as_bytes(), b"\xE9"].concat(), false);
+        let declared = format!("<?xml version='1.0' encoding='ISO-8859-1'?>{}", padded("é"));
+        check(declared.as_bytes(), false);
+    }
+}
+
+#[test]
 fn all_kinds_of_navigation_agree() {
     let document = Document::parse(SAMPLE.as_bytes()).unwrap();
     for node in std::iter::once(document.root()).chain(document.root().descendants()) {

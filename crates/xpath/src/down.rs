@@ -295,10 +295,9 @@ impl<'d> Parents<'d> {
     /// The counts of the parent of `node`. Call it in document order.
     fn counts_of(&mut self, node: Node<'d>) -> Option<&mut Counts> {
         let parent = node.parent()?;
-        while let Some((last, _)) = self.open.last() {
+        while let Some((last, _)) = self.open.last().filter(|(last, _)| *last != parent) {
             // A node after the parent, or a sibling of it, gets no more children.
-            let is_left = last.document_order(parent).is_gt()
-                || (*last != parent && last.parent() == parent.parent());
+            let is_left = last.document_order(parent).is_gt() || last.parent() == parent.parent();
             if !is_left {
                 break;
             }

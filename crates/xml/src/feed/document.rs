@@ -97,7 +97,8 @@ impl DocumentFeed {
 
     fn into_document(self) -> Document {
         let Self { source, mut machine, mut tree, .. } = self;
-        let text = source.input.text;
+        let mut text = source.input.text;
+        text.shrink_to_fit();
         if !machine.composed.is_empty() || machine.entities_used() {
             let behind = number(text.len());
             tree.move_behind(BEHIND, behind);
@@ -105,7 +106,7 @@ impl DocumentFeed {
                 *start = start.wrapping_sub(BEHIND).wrapping_add(behind);
             }
         }
-        let mut document = build::finish(tree, machine, &source.dtd, text);
+        let mut document = build::finish(tree, machine, &source.dtd, text.into());
         document.base = source.options.base_uri.map(Box::from);
         document
     }

@@ -2,8 +2,9 @@
 //! tags, plain text, and elements that contain nothing else. Anything else is left to the general path.
 
 use super::{Machine, Open, Phase, Span, Step, View};
+use crate::build::Leaves;
 use crate::names::number;
-use crate::namespaces::Raw;
+use crate::namespaces::{Prediction, Raw};
 use crate::scan::{self, WINDOW};
 
 /// Receives the steps of the fast path.
@@ -13,15 +14,15 @@ pub(crate) trait StepSink {
     fn text(&mut self, span: Span);
     fn end(&mut self);
 
-    /// Whether it receives elements that contain text alone in one piece.
-    const TAKES_LEAVES: bool;
-    fn leaf(&mut self, qname: u32, at: u32, text: Span);
+    /// For elements that contain text alone and follow each other, if it receives them in one piece.
+    fn leaves(&mut self) -> Option<Leaves<'_>>;
 }
 
 impl StepSink for Option<Step> {
-    const TAKES_LEAVES: bool = false;
-
-    fn leaf(&mut self, _: u32, _: u32, _: Span) {}
+    #[inline]
+    fn leaves(&mut self) -> Option<Leaves<'_>> {
+        None
+    }
 
     #[inline]
     fn element(&mut self, qname: u32, at: u32) {
@@ -67,39 +68,33 @@ impl Machine {
         name: &[u8; WINDOW],
         to: &mut T,
     ) -> Option<()> {
-        let mut room = self.limits.nodes.checked_sub(self.nodes).filter(|room| *room > 0)?;
+        let room = self.limits.nodes.checked_sub(self.nodes).filter(|room| *room > 0)?;
         if self.open.len() >= self.limits.depth as usize || !view.dtd.attributes.is_empty() {
             return None;
         }
         let bytes = view.source.as_bytes();
-        let (start, mut pos, mut window) = (self.pos, self.pos, name);
+        let mut at = Place { pos: number(self.pos), room };
         let mut names = self.namespaces.prediction();
-        while let Some((symbol, raw, qname)) = names.next(window) {
-            let inside = pos.wrapping_add(raw.len as usize).wrapping_add("<>".len());
-            let found = if T::TAKES_LEAVES && room > 1 { leaf(bytes, inside, raw) } else { None };
-            let Some((text, end)) = found else {
-                self.nodes = self.limits.nodes.wrapping_sub(room).wrapping_add(1);
-                self.pos = inside;
-                self.namespaces.seen_prediction(symbol);
-                self.attributes.clear();
-                self.declared.clear();
-                self.open.push(Open { raw: symbol, mark: self.namespaces.mark() });
-                to.element(qname, number(pos));
-                return Some(());
-            };
-            to.leaf(qname, number(pos), text);
-            room = room.wrapping_sub(2);
-            pos = end;
-            match bytes.get(pos..).and_then(<[u8]>::first_chunk::<{ WINDOW + 1 }>) {
-                Some([b'<', after @ ..]) if room > 0 => window = after,
-                Some(_) | None => break,
-            }
-        }
-        let last = names.last;
+        let found = match to.leaves() {
+            Some(to) => leaves(bytes, &mut at, name, &mut names, to),
+            None => names.next(name),
+        };
+        let (last, passed) = (names.last, at.pos as usize != self.pos);
+        let Some((raw, qname)) = found else {
+            self.namespaces.seen_prediction(last);
+            self.nodes = self.limits.nodes.wrapping_sub(at.room);
+            self.pos = at.pos as usize;
+            return passed.then_some(());
+        };
+        let inside = at.pos.wrapping_add(raw.len).wrapping_add(number("<>".len()));
         self.namespaces.seen_prediction(last);
-        self.nodes = self.limits.nodes.wrapping_sub(room);
-        self.pos = pos;
-        (pos != start).then_some(())
+        self.nodes = self.limits.nodes.wrapping_sub(at.room).wrapping_add(1);
+        self.pos = inside as usize;
+        self.attributes.clear();
+        self.declared.clear();
+        self.open.push(Open { raw: last, mark: self.namespaces.mark() });
+        to.element(qname, at.pos);
+        Some(())
     }
 
     #[inline]
@@ -126,15 +121,45 @@ impl Machine {
     }
 }
 
-/// The plain text from `at` on, and where the end tag after it ends, if its name is `raw`.
-#[inline]
-fn leaf(bytes: &[u8], at: usize, raw: &Raw) -> Option<(Span, usize)> {
-    let rest = bytes.get(at..)?;
-    let len = scan::text(rest, 0);
-    let (b"</", name) = rest.get(len..)?.split_first_chunk::<2>()? else { return None };
-    if len == 0 || !raw.closed.fits(name.first_chunk()?) {
-        return None;
+/// Where the fast path is in the source, and how many nodes there may be from there on.
+struct Place {
+    pos: u32,
+    room: u32,
+}
+
+/// Passes as many elements that contain plain text alone as follow each other to `to`. Returns the element with a
+/// predicted name that is next and is none of them.
+#[inline(always)]
+fn leaves<'b, 'n>(
+    bytes: &'b [u8],
+    at: &mut Place,
+    mut name: &'b [u8; WINDOW],
+    names: &mut Prediction<'n>,
+    mut to: Leaves<'_>,
+) -> Option<(&'n Raw, u32)> {
+    loop {
+        let (raw, qname) = names.next(name)?;
+        let inside = at.pos.wrapping_add(raw.len).wrapping_add(number("<>".len()));
+        let Some(len) = leaf(bytes, inside, raw).filter(|_| at.room > 1) else {
+            return Some((raw, qname));
+        };
+        to.add(qname, at.pos, Span { start: inside, len });
+        at.room = at.room.wrapping_sub(2);
+        at.pos = inside.wrapping_add(len).wrapping_add(raw.len).wrapping_add(number("</>".len()));
+        match bytes.get(at.pos as usize..)?.first_chunk::<{ WINDOW + 1 }>()? {
+            [b'<', after @ ..] if at.room > 0 => name = after,
+            _ => return None,
+        }
     }
-    let end = at.wrapping_add(len).wrapping_add(raw.len as usize).wrapping_add("</>".len());
-    Some((Span { start: number(at), len: number(len) }, end))
+}
+
+/// The length of the plain text from `at` on, if it is followed by the end tag of `raw`.
+#[inline(always)]
+fn leaf(bytes: &[u8], at: u32, raw: &Raw) -> Option<u32> {
+    let rest = bytes.get(at as usize..)?;
+    let len = scan::text(rest, 0);
+    let [b'<', b'/', name @ ..] = rest.get(len..)?.first_chunk::<{ WINDOW + 2 }>()? else {
+        return None;
+    };
+    (len > 0 && raw.closed.fits(name)).then_some(number(len))
 }

@@ -82,7 +82,7 @@ impl Body {
             Format::Binary => formatter::bytes_as_xml(bytes, budget),
             Format::Json | Format::Xml | Format::Soap11 | Format::Soap12 => {
                 budget.charge_reading(bytes.len())?;
-                let document = xml::Document::parse(bytes);
+                let document = xml::Document::parse_shared(bytes);
                 let document = document.map_err(|error| self.malformed(&error))?;
                 budget.charge_memory(document.heap_bytes())?;
                 Ok(document)

@@ -177,7 +177,7 @@ impl Body {
     }
 
     /// What the host read or a mediator wrote; `None` if that is nothing.
-    pub(super) fn content(&self, budget: &Budget) -> Result<Option<&[u8]>, Failure> {
+    pub(super) fn content(&self, budget: &Budget) -> Result<Option<&Bytes>, Failure> {
         match &self.source {
             Source::Bytes(bytes) | Source::Written(bytes) => {
                 let is_new = matches!(self.source, Source::Written(_));
