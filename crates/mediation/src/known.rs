@@ -45,7 +45,7 @@ pub(crate) const KNOWN: &[Known] = &[
     row(Synapse, "PRESERVE_WS_ADDRESSING", Served("An endpoint with `enableAddressing` keeps the blocks of WS-Addressing that the message has.")),
     row(Synapse, "disableAddressingForOutMessages", Needless("only an endpoint with `enableAddressing` adds header blocks.")),
     row(Axis2, "disableAddressingForOutMessages", Needless("only an endpoint with `enableAddressing` adds header blocks.")),
-    row(Synapse, "RETRY_ON_SOAPFAULT", Unserved("set FORCE_ERROR_ON_SOAP_FAULT, and send again in the fault sequence")),
+    row(Synapse, "RETRY_ON_SOAPFAULT", Unserved("it is for message processors; for messages that are sent, set FORCE_ERROR_ON_SOAP_FAULT, and send again in the fault sequence")),
     row(Synapse, "target.endpoint", Unserved("it is for message processors; name the endpoint in `send` or `call`, by `key-expression` if it is computed")),
     row(Synapse, "receiving_sequence", Served("The sequence for the response to the next `send` without `receive`.")),
     row(Axis2, "messageType", Served("The format in which the body is written.")),
@@ -64,13 +64,13 @@ pub(crate) const KNOWN: &[Known] = &[
     row(Axis2, "HTTP_SC_DESC", Served("The reason phrase of the response, over HTTP/1.1.")),
     row(Axis2, "POST_TO_URI", Served("The request line has the whole URL, as a forward proxy wants it.")),
     row(Axis2, "NO_KEEPALIVE", Served("The request is sent with `Connection: close`.")),
-    row(Axis2, "FORCE_HTTP_1.0", Unserved("endpoints get HTTP/1.1")),
+    row(Axis2, "FORCE_HTTP_1.0", Served("The request is sent as HTTP/1.0, on a connection that is not used again. A body of unknown length is held.")),
     row(Axis2, "NO_DEFAULT_CONTENT_TYPE", Unserved("remove the transport property `Content-Type`")),
     row(Axis2, "FORCE_POST_PUT_NOBODY", Served("A `POST` or `PUT` is sent without a body.")),
     row(Axis2, "CHARACTER_SET_ENCODING", Served("The charset in which a body is written that a mediator read or made. Without it, new bodies are UTF-8.")),
-    row(Axis2, "enableMTOM", Unserved("send the attachment as base64 in the body")),
-    row(Axis2, "enableSwA", Unserved("send the attachment as base64 in the body")),
-    row(Axis2, "SET_ROLLBACK_ONLY", Unserved("requests over HTTP are no transactions; respond with an error")),
+    row(Axis2, "enableMTOM", Needless("a message keeps the attachments that it came with, as MTOM or SOAP with attachments.")),
+    row(Axis2, "enableSwA", Needless("as `enableMTOM`.")),
+    row(Axis2, "SET_ROLLBACK_ONLY", Needless("it is for transports with transactions, such as JMS, and HTTP has none.")),
 ];
 
 const fn row(scope: PropertyScope, name: &'static str, effect: Effect) -> Known {

@@ -299,7 +299,7 @@ impl Message {
     /// Whether the body has to be held because its length is not known, and it must not be sent in chunks.
     pub(crate) fn needs_length(&self) -> bool {
         self.body.state() == BodyUse::Untouched
-            && ["DISABLE_CHUNKING", "FORCE_HTTP_CONTENT_LENGTH"]
+            && ["DISABLE_CHUNKING", "FORCE_HTTP_CONTENT_LENGTH", "FORCE_HTTP_1.0"]
                 .iter()
                 .any(|name| self.says(PropertyScope::Axis2, name))
             && self.head.field("Content-Length").is_none()
