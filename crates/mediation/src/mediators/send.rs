@@ -39,6 +39,10 @@ impl Mediator for Send {
         0
     }
 
+    fn sends_to(&self) -> Option<To> {
+        Some(self.to)
+    }
+
     fn routing(&self) -> Option<Routing> {
         (self.receive.is_none() && !self.builds).then_some(Routing::Sends(self.to))
     }
@@ -111,6 +115,10 @@ impl Mediator for Call {
             (Some(_), None) => BodyUse::Rewritten,
             (_, Some(_)) => BodyUse::Read,
         }
+    }
+
+    fn sends_to(&self) -> Option<To> {
+        Some(self.to)
     }
 
     fn routing(&self) -> Option<Routing> {

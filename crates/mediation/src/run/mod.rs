@@ -7,7 +7,7 @@
 mod addressing;
 mod ask;
 mod branch;
-mod exchange;
+pub(crate) mod exchange;
 mod few;
 mod fork;
 mod scene;

@@ -213,7 +213,7 @@ impl Run {
             Next::Fork(fork) => return self.fork(branch, fork),
             Next::Scatter(scatter) => return self.scatter(branch, at, scatter, context),
             Next::Collect(collect) => return self.collect(branch, at, collect),
-            Next::Respond => return self.respond(branch, context),
+            Next::Respond => return self.respond(branch),
             Next::Loopback => return self.loopback(branch, context),
             Next::Drop => {
                 self.end_unanswered(branch);
@@ -277,8 +277,8 @@ impl Run {
         }
         let is_response = branch.message.direction == Direction::Response;
         match (branch.end, self.flow.endpoint) {
-            (End::Request, _) if is_response => self.respond(branch, context),
-            (End::Response, _) => self.respond(branch, context),
+            (End::Request, _) if is_response => self.respond(branch),
+            (End::Response, _) => self.respond(branch),
             (End::Request, Some(endpoint)) => {
                 self.send(branch, crate::To::Endpoint(endpoint), None, context)
             }
@@ -312,7 +312,7 @@ impl Run {
         accepts
     }
 
-    pub(super) fn respond(&mut self, mut branch: Box<Branch>, context: Context<'_>) -> Turn {
+    pub(super) fn respond(&mut self, mut branch: Box<Branch>) -> Turn {
         if self.has_responded {
             if !self.is_accepted {
                 self.unreported.respond();
