@@ -47,7 +47,7 @@ pub(crate) const KNOWN: &[Known] = &[
     row(Axis2, "disableAddressingForOutMessages", Needless("only an endpoint with `enableAddressing` adds header blocks.")),
     row(Synapse, "RETRY_ON_SOAPFAULT", Unserved("it is for message processors; for messages that are sent, set FORCE_ERROR_ON_SOAP_FAULT, and send again in the fault sequence")),
     row(Synapse, "target.endpoint", Unserved("it is for message processors; name the endpoint in `send` or `call`, by `key-expression` if it is computed")),
-    row(Synapse, "receiving_sequence", Served("The sequence for the response to the next `send` without `receive`.")),
+    row(Synapse, "RECEIVING_SEQUENCE", Served("The sequence for the response to the next `send` without `receive`. `call` removes it.")),
     row(Axis2, "messageType", Served("The format in which the body is written.")),
     row(Axis2, "ContentType", Served("The `Content-Type` that is sent, and the format of the body unless `messageType` says another.")),
     row(Axis2, "NO_ENTITY_BODY", Served("The message is sent without a body.")),
