@@ -493,6 +493,27 @@ fn properties_of_the_transport_shape_status_line_and_request() {
 }
 
 #[test]
+fn an_endpoint_gets_http_1_0_if_it_should() {
+    let upstream = Upstream::echo();
+    let gateway = proxy(&format!(
+        "<inSequence><property name=\"FORCE_HTTP_1.0\" value=\"true\" scope=\"axis2\"/>\
+         <call><endpoint><address uri=\"http://{}/old\"/></endpoint></call><respond/></inSequence>",
+        upstream.address(),
+    ));
+    let mut client = gateway.connect();
+    client.send(
+        "POST /services/it HTTP/1.1\r\nHost: me\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n\
+         3\r\nabc\r\n0\r\n\r\n",
+    );
+    let whole = client.read_until_close();
+    assert!(whole.starts_with("HTTP/1.1 200 ") && whole.contains("abc"), "{whole}");
+    let request = &upstream.requests()[0];
+    assert_eq!(request.line(), "POST /old HTTP/1.0");
+    let framing = ["content-length", "transfer-encoding", "connection"];
+    assert_eq!(framing.map(|name| request.header(name)), [Some("3"), None, Some("close")]);
+}
+
+#[test]
 fn artefacts_read_the_environment() {
     let path = std::env::var("PATH").unwrap();
     let gateway = proxy(

@@ -90,6 +90,18 @@ impl Expression {
         }
     }
 
+    /// The text that it always is; `None` if it is evaluated.
+    #[must_use]
+    pub fn as_literal(&self) -> Option<&str> {
+        match &self.language {
+            Language::Literal(text) => Some(text),
+            Language::Property(..)
+            | Language::JsonPath(_)
+            | Language::Xpath(_)
+            | Language::Synapse(_) => None,
+        }
+    }
+
     /// Whether it is a JSONPath.
     #[must_use]
     pub fn is_json_path(&self) -> bool {

@@ -8,7 +8,7 @@ use expression::{BodyUse, Budget};
 use crate::pass_through::Routing;
 use crate::program::{EndpointId, SequenceId};
 use crate::run::Scene;
-use crate::{Failure, Message, PropertyValue, limits};
+use crate::{Failure, Message, PropertyScope, PropertyValue, limits};
 
 /// One step of a sequence, compiled from its element.
 pub trait Mediator: fmt::Debug + Send + Sync {
@@ -45,6 +45,14 @@ pub trait Mediator: fmt::Debug + Send + Sync {
     /// worker than was estimated is ended there, and repeated as a heavy one.
     fn can_repeat(&self) -> bool {
         false
+    }
+
+    /// Visits the properties that it sets or removes, and whether they are `true` then. `None`: the message decides.
+    fn sets(&self, _each: &mut dyn FnMut(PropertyScope, &str, Option<bool>)) {}
+
+    /// Where it sends the message itself, if it does.
+    fn sends_to(&self) -> Option<To> {
+        None
     }
 
     /// Set if it acts on nothing but the way of the message. See [`Program::passes_through`].

@@ -4,7 +4,7 @@ use expression::{BodyUse, Budget};
 
 use crate::mediator::{Mediator, To};
 use crate::message::Environment;
-use crate::program::{EndpointFormat, EndpointKind, Program, Sequence, SequenceId};
+use crate::program::{EndpointKind, Program, Sequence, SequenceId};
 use crate::run::{Scene, Target};
 use crate::service::Flow;
 use crate::{Failure, Message, limits};
@@ -95,8 +95,7 @@ impl Program {
         let endpoint = self.endpoint_at(id).ok_or(Detour::Run)?;
         let is_plain =
             matches!(endpoint.kind, EndpointKind::Address { .. } | EndpointKind::Http { .. })
-                && endpoint.format.and_then(EndpointFormat::content_type).is_none()
-                && endpoint.addressing.is_none()
+                && endpoint.body_use() == BodyUse::Untouched
                 && endpoint.timeout_of.is_none()
                 && endpoint.properties.is_empty();
         if !is_plain {

@@ -170,6 +170,24 @@ impl Program {
         self.body_uses.get(sequence.0 as usize).copied().unwrap_or(BodyUse::Rewritten)
     }
 
+    /// What an endpoint needs of the body of what is sent there, with its members, as far as that is known before there is
+    /// a message.
+    pub(crate) fn endpoint_use(&self, id: EndpointId) -> BodyUse {
+        let (mut all, mut seen) = (BodyUse::Untouched, BTreeSet::new());
+        let mut rest = vec![(id, false)];
+        while let Some((id, is_member)) = rest.pop() {
+            let Some(endpoint) = self.endpoint_at(id).filter(|_| seen.insert((id, is_member)))
+            else {
+                continue;
+            };
+            let repeated =
+                if endpoint.repeats(is_member) { BodyUse::Read } else { BodyUse::Untouched };
+            all = all.max(endpoint.body_use()).max(repeated);
+            rest.extend(endpoint.kind.members().iter().map(|member| (*member, true)));
+        }
+        all
+    }
+
     /// The entry that a message names, and its key.
     pub(crate) fn entry(&self, key: &str) -> Option<(&str, &Entry)> {
         let in_registry = || self.entries.get_key_value(&model::resource_path(key)?);
@@ -256,6 +274,30 @@ pub struct Endpoint {
     pub(crate) charset: Option<Box<str>>,
     /// What is set on every message that is sent there; not of a member of a group.
     pub(crate) properties: Arc<[Box<dyn Mediator>]>,
+}
+
+impl Endpoint {
+    /// What it needs of the body of what is sent there; of a group, without its members. Addressing needs it of SOAP only.
+    #[must_use]
+    pub fn body_use(&self) -> BodyUse {
+        let converts = self.format.and_then(EndpointFormat::content_type).is_some();
+        if converts || self.addressing.is_some() {
+            BodyUse::Rewritten
+        } else if self.repeats(false) {
+            BodyUse::Read
+        } else {
+            BodyUse::Untouched
+        }
+    }
+
+    /// Whether several targets may get the message, though a part of it was sent to one: its body has to be held.
+    /// `is_member`: of a group.
+    #[must_use]
+    pub fn repeats(&self, is_member: bool) -> bool {
+        let is_list =
+            matches!(self.kind, EndpointKind::RecipientList { .. } | EndpointKind::Recipients(_));
+        is_list || is_member && matches!(self.retry, Retry::Only(_))
+    }
 }
 
 /// `retryConfig`: the errors after which a group tries its next member.

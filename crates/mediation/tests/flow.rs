@@ -87,7 +87,7 @@ fn a_response_continues_in_receive_instead_of_the_out_sequence() {
 #[test]
 fn a_property_names_the_sequence_for_the_next_response() {
     let receive = format!("<sequence name=\"r\">{}<send/></sequence>", wrap("r"));
-    let set = "<property name=\"receiving_sequence\" value=\"r\"/>";
+    let set = "<property name=\"RECEIVING_SEQUENCE\" value=\"r\"/>";
     let target = format!(
         "><inSequence>{set}<send><endpoint key=\"a\"/></send></inSequence><outSequence>{}</outSequence>",
         mark("out")
@@ -97,6 +97,9 @@ fn a_property_names_the_sequence_for_the_next_response() {
     assert_eq!(ran.body(), r#"{"r":{"from":"http://a/","got":1}}"#);
     let ran = proxy("", &target, &echo);
     assert_eq!(ran.failure().message, "there is no sequence `r`");
+    let call = "<call><endpoint key=\"a\"/></call><send>";
+    let ran = proxy(&receive, &target.replace("<send>", call), &echo);
+    assert_eq!(ran.log, ["at = out"]);
 }
 
 #[test]

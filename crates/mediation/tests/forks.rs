@@ -562,6 +562,33 @@ fn a_part_that_fails_does_not_stop_those_behind_it() {
 }
 
 #[test]
+fn parts_that_fail_are_one_line_in_the_log() {
+    let iterate = |then: &str| {
+        format!(
+            "<inSequence><iterate expression=\"json-eval($)\"><target><sequence>{then}</sequence></target></iterate></inSequence>"
+        )
+    };
+    let lines = |then: &str, body: &str| {
+        let (debug, warnings): (Vec<_>, Vec<_>) = run(body, &iterate(then), &fails)
+            .log
+            .into_iter()
+            .partition(|line| line.starts_with("debug: "));
+        (debug.len(), warnings)
+    };
+    let call = "<call><endpoint key=\"a\"/></call>";
+    // The client gets the first failure.
+    assert_eq!(lines(call, "[1]"), (0, vec![]));
+    let (each, one) = lines(call, "[1,2]");
+    assert_eq!((each, one.len()), (1, 1));
+    assert!(one[0].starts_with("no error handler responds to: call at "), "{one:?}");
+    let (each, one) = lines(call, "[1,2,3,4,5]");
+    assert_eq!((each, one.len()), (4, 1));
+    assert!(one[0].starts_with("no error handler responds to 4 failures, the first: call at "));
+    let (each, one) = lines("<respond/>", "[1,2,3,4]");
+    assert_eq!((each, one), (0, vec!["3 further responses to the client are dropped".to_owned()]));
+}
+
+#[test]
 fn a_list_of_recipients_sends_copies_whose_responses_can_be_aggregated() {
     let list = "<endpoint><recipientlist><endpoint key=\"a\"/><endpoint key=\"b\"/></recipientlist></endpoint>";
     let join = format!("<outSequence>{}</outSequence>", aggregate(""));

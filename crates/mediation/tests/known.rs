@@ -108,7 +108,8 @@ fn sent(steps: &str, message: Message) -> Message {
 fn a_body_of_unknown_length_is_held_if_it_must_not_be_chunked() {
     assert_eq!(sent("", chunked()).body.state(), BodyUse::Untouched);
     let disabled = set("DISABLE_CHUNKING", "axis2");
-    for property in [&disabled, &set("FORCE_HTTP_CONTENT_LENGTH", "axis2")] {
+    for name in ["DISABLE_CHUNKING", "FORCE_HTTP_CONTENT_LENGTH", "FORCE_HTTP_1.0"] {
+        let property = &set(name, "axis2");
         assert_eq!(sent(property, chunked()).body.state(), BodyUse::Read, "{property}");
     }
     let mut known = chunked();
@@ -164,8 +165,8 @@ fn a_property_without_its_effect_is_a_warning_with_a_place() {
         diagnostics(&format!("<sequence name=\"s\">\n<property {property}/></sequence>")).join("")
     };
     for (name, scope) in [
-        ("enableSwA", "axis2"),
-        ("enableSwA", "axis2-client"),
+        ("NO_DEFAULT_CONTENT_TYPE", "axis2"),
+        ("NO_DEFAULT_CONTENT_TYPE", "axis2-client"),
         ("target.endpoint", "default"),
         ("RETRY_ON_SOAPFAULT", "default"),
     ] {
@@ -174,11 +175,14 @@ fn a_property_without_its_effect_is_a_warning_with_a_place() {
         assert!(warning.starts_with(&expect), "{warning}");
     }
     for fine in [
-        "name=\"enableSwA\" action=\"remove\" scope=\"axis2\"",
+        "name=\"NO_DEFAULT_CONTENT_TYPE\" action=\"remove\" scope=\"axis2\"",
         "name=\"CHARACTER_SET_ENCODING\" value=\"UTF-8\" scope=\"axis2\"",
-        "name=\"enableMTOM\" value=\"false\" scope=\"axis2\"",
+        "name=\"NO_DEFAULT_CONTENT_TYPE\" value=\"false\" scope=\"axis2\"",
+        "name=\"NO_DEFAULT_CONTENT_TYPE\" value=\"true\"",
         "name=\"ClientApiNonBlocking\" value=\"true\" scope=\"axis2\"",
-        "name=\"enableMTOM\" value=\"true\"",
+        "name=\"enableMTOM\" value=\"true\" scope=\"axis2\"",
+        "name=\"enableSwA\" value=\"true\" scope=\"axis2\"",
+        "name=\"SET_ROLLBACK_ONLY\" value=\"true\" scope=\"axis2\"",
     ] {
         assert_eq!(found(fine), "", "{fine}");
     }

@@ -609,6 +609,30 @@ fn a_root_part_may_be_base64() {
 }
 
 #[test]
+fn a_root_part_may_be_quoted_printable() {
+    let of = |edit: fn(&str) -> String| {
+        let plain = package("", "I\u{e9}BM");
+        let (start, end) = (plain.find("<e:Envelope").unwrap(), plain.find("\r\n--B--").unwrap());
+        let encoded = edit(&plain[start..end].replace('=', "=3D").replace('\u{e9}', "=c3=A9"));
+        let head = "Content-Transfer-Encoding: Quoted-Printable\r\n";
+        message(PACKAGE, &package(head, "I\u{e9}BM").replace(&plain[start..end], &encoded))
+    };
+    assert_eq!(logged("//s", of(str::to_owned)), "I\u{e9}BM");
+    // A line end in text, white space at the end of a line, and one that is only there for the width.
+    let lines = of(|text| text.replace("IBM", "x").replace("</s>", " \t\r\ny= \r\nz</s>"));
+    assert_eq!(logged("//s", lines), "I\u{e9}BM\ny z".replace(' ', ""));
+    for wrong in ["=3", "=3g", "=x"] {
+        let failure = run(
+            "<log level=\"full\"/>",
+            message(PACKAGE, &package("Content-Transfer-Encoding: quoted-printable\r\n", wrong)),
+        );
+        let failure = failure.failure();
+        assert_eq!(failure.code.0, 601_000);
+        assert!(failure.to_string().contains("is not quoted-printable"), "{failure}");
+    }
+}
+
+#[test]
 fn malformed_forms_are_601000() {
     let fields = "a=1&".repeat(10_001);
     let parts = "--B\r\n\r\n\r\n".repeat(1_001) + "--B--";

@@ -180,9 +180,81 @@ fn an_inbound_endpoint_runs_its_sequence() {
 #[test]
 fn responses_of_send_have_their_own_way() {
     check(
-        &["<send receive=\"reads\"><endpoint key=\"e\"/></send>", READ],
-        &["the body: 3 streams", "the response to `send` in line 2: 1"],
+        &["<send receive=\"reads\"><endpoint key=\"e\"/></send>", LOG],
+        &["the body: streams", "the response to `send` in line 2: 1"],
     );
+    let filter = "<filter source=\"$trp:a\" regex=\"b\"><then>";
+    for later in [READ.to_owned(), format!("{filter}{READ}</then></filter>")] {
+        check(&["<send><endpoint key=\"e\"/></send>", &later], &["the body: 2"]);
+    }
+}
+
+#[test]
+fn endpoints_hold_what_they_convert_or_may_repeat() {
+    let address = "<endpoint><address uri=\"http://e/\"/></endpoint>";
+    let kinds = [
+        ("<address uri=\"http://e/\" format=\"soap11\"/>", "2"),
+        ("<address uri=\"http://e/\" format=\"rest\"/>", "streams"),
+        ("<address uri=\"http://e/\"><enableAddressing/></address>", "2"),
+        (&format!("<failover>{address}</failover>"), "streams"),
+        (
+            "<failover><endpoint><address uri=\"http://e/\"><retryConfig><enabledErrorCodes>101504</enabledErrorCodes>\
+             </retryConfig></address></endpoint></failover>",
+            "2",
+        ),
+        (&format!("<recipientlist>{address}</recipientlist>"), "2"),
+        (
+            "<loadbalance><endpoint><address uri=\"http://e/\" format=\"pox\"/></endpoint></loadbalance>",
+            "2",
+        ),
+    ];
+    for (kind, expect) in kinds {
+        let sent = format!("<send><endpoint>{kind}</endpoint></send>");
+        check(&[&sent], &[&format!("the body: {expect}")]);
+        let proxy = format!(
+            "<proxy name=\"it\"><target>\n<endpoint>{kind}</endpoint></target></proxy>\
+             <api name=\"it\" context=\"/it\"><resource methods=\"GET\"><inSequence><respond/></inSequence></resource>\
+             <resource methods=\"POST\"><inSequence/>\n<endpoint>{kind}</endpoint></resource></api>"
+        );
+        for (outline, line) in outlines(&proxy).iter().zip(["2", "3"]) {
+            let last = outline.flows.last().unwrap().bodies().pop().unwrap();
+            let expect = expect.replace('2', line);
+            assert_eq!(described(&last), format!("the body: {expect}"), "{}", outline.kind);
+        }
+    }
+}
+
+#[test]
+fn properties_hold_what_is_sent_after_them() {
+    let set = |name: &str, value: &str, scope: &str| {
+        format!("<property name=\"{name}\" {value} scope=\"{scope}\"/>")
+    };
+    let yes = "value=\"true\"";
+    let one_way = set("OUT_ONLY", yes, "default");
+    check(&[&one_way, "<send><endpoint key=\"e\"/></send>"], &["the body: 3"]);
+    check(
+        &[&set("OUT_ONLY", "value=\"false\"", "default"), CALL],
+        &["the body: streams", "the response to `call` in line 3: streams"],
+    );
+    check(
+        &[&one_way, &set("OUT_ONLY", "action=\"remove\"", "default"), CALL],
+        &["the body: streams", "the response to `call` in line 4: streams"],
+    );
+    check(
+        &[&set("FORCE_SC_ACCEPTED", "expression=\"$trp:a\"", "axis2"), CALL],
+        &["the body: 3 streams", "the response to `call` in line 3: streams"],
+    );
+    // Only if its length is not known, and only of this message.
+    check(
+        &[&set("DISABLE_CHUNKING", yes, "axis2"), CALL, "<send><endpoint key=\"e\"/></send>"],
+        &["the body: 3 streams", "the response to `call` in line 3: streams"],
+    );
+    check(
+        &[&set("FORCE_ERROR_ON_SOAP_FAULT", yes, "default"), CALL],
+        &["the body: 3", "the response to `call` in line 3: 3"],
+    );
+    let filter = format!("<filter source=\"$trp:a\" regex=\"b\"><then>{one_way}</then></filter>");
+    check(&[&filter, "<send><endpoint key=\"e\"/></send>"], &["the body: 3 streams"]);
 }
 
 #[test]

@@ -38,6 +38,9 @@ pub(super) fn write_head(
         .then(|| format!("{}://{}{}", endpoint.scheme.as_str(), endpoint.authority, endpoint.path));
     let prefix = absolute.as_ref().map_or(prefix, String::as_bytes);
     write::request_line(out, request.method_name, prefix, path, request.query);
+    if request.is_http10 {
+        write::as_http10(out);
+    }
     write::field(out, b"Host", request.authority.unwrap_or(endpoint.authority.as_bytes()));
     let peer = request.peer;
     let drop = if peer.trusted { OURS } else { OURS.union(IDENTITY) };
@@ -50,7 +53,7 @@ pub(super) fn write_head(
     if let Some(protocol) = request.upgrade {
         out.extend_from_slice(b"Connection: Upgrade\r\n");
         write::field(out, b"Upgrade", protocol);
-    } else if request.closes {
+    } else if request.closes || request.is_http10 {
         out.extend_from_slice(b"Connection: close\r\n");
     } else if request.wants_trailers {
         out.extend_from_slice(b"Connection: TE\r\nTE: trailers\r\n");

@@ -41,6 +41,8 @@ pub(super) struct Sender {
     closes: bool,
     /// By the property `POST_TO_URI`.
     is_absolute: bool,
+    /// By the property `FORCE_HTTP_1.0`.
+    is_http10: bool,
 }
 
 /// The endpoints of the operation whose policies run.
@@ -164,6 +166,7 @@ impl Sender {
             upstream,
             closes: says("NO_KEEPALIVE"),
             is_absolute: says("POST_TO_URI"),
+            is_http10: says("FORCE_HTTP_1.0"),
         }
     }
 
@@ -233,6 +236,7 @@ impl Sender {
             query,
             closes: self.closes,
             is_absolute: self.is_absolute,
+            is_http10: self.is_http10,
             ..Outgoing::own(method, path, edits, &self.peer)
         };
         let (retries, now_us) = (&worker.tally.retries, worker.resources.now_us());

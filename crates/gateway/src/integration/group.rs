@@ -1,7 +1,7 @@
 //! Endpoints of several members: which of them get a message, and which one's response counts.
 
 use base::Method;
-use mediation::{EndpointKind, Failure, Retry, Target};
+use mediation::{EndpointKind, Failure, Program, Retry, Target};
 use model::{Blame, Fault};
 
 use super::bodies::exhausted;
@@ -99,14 +99,12 @@ impl Sender {
 
 /// Whether several targets may get the message, though a part of it was sent to one: its body has to be held.
 pub(super) fn repeats(environment: &RunEnvironment, target: &Target) -> bool {
-    let endpoint = |of: &Target| of.endpoint.and_then(|id| environment.program().endpoint_at(id));
-    let is_list = endpoint(target).is_some_and(|endpoint| {
-        matches!(endpoint.kind, EndpointKind::RecipientList { .. } | EndpointKind::Recipients(_))
-    });
-    let is_listed = |member: &Target| {
-        endpoint(member).is_some_and(|endpoint| matches!(endpoint.retry, Retry::Only(_)))
-    };
-    is_list || target.members.iter().any(|of| is_listed(of) || repeats(environment, of))
+    fn repeats(program: &Program, target: &Target, is_member: bool) -> bool {
+        let endpoint = target.endpoint.and_then(|id| program.endpoint_at(id));
+        endpoint.is_some_and(|endpoint| endpoint.repeats(is_member))
+            || target.members.iter().any(|member| repeats(program, member, true))
+    }
+    repeats(environment.program(), target, false)
 }
 
 /// Charges the bodies that members have of their own, until the exchange is over.

@@ -384,5 +384,8 @@ impl Drop for Session {
         while let Some(stream) = self.streams.take(|_| true) {
             stream.release(&self.worker.resources, false);
         }
+        if let Some(of) = &mut self.run {
+            of.run.report(&self.environment);
+        }
     }
 }

@@ -34,6 +34,8 @@ pub(crate) struct Outgoing<'a> {
     pub(crate) closes: bool,
     /// The request line has the whole URL: the endpoint is reached through a forward proxy.
     pub(crate) is_absolute: bool,
+    /// The request line says HTTP/1.0. The body has a known length, and the connection is not used again.
+    pub(crate) is_http10: bool,
 }
 
 impl<'a> Outgoing<'a> {
@@ -63,6 +65,7 @@ impl<'a> Outgoing<'a> {
             wants_trailers: wants_trailers(request),
             closes: false,
             is_absolute: false,
+            is_http10: false,
         }
     }
 
@@ -96,6 +99,7 @@ impl<'a> Outgoing<'a> {
             wants_trailers: false,
             closes: false,
             is_absolute: false,
+            is_http10: false,
         }
     }
 }

@@ -204,13 +204,8 @@ impl Compiler {
             ("get", Some(EndpointFormat::Get)),
         ];
         let format = child.choice(self, "format", &formats)?;
-        if let Some(optimize) = child.optional("optimize") {
-            let message = format!("`optimize=\"{optimize}\"` has no effect");
-            let help = "send the attachment as base64 in the body".to_owned();
-            self.warning(child, message, Some(help));
-        }
-        // Whoever compiles the whole endpoint reads it.
-        child.ignore(&["encoding"]);
+        // Whoever compiles the whole endpoint reads `encoding`; `optimize` is as `enableMTOM`.
+        child.ignore(&["encoding", "optimize"]);
         let is_wsdl = child.name() == "wsdl";
         let mut endpoint = Endpoint { kind, format, is_wsdl, ..Endpoint::default() };
         for part in child.children().filter(|part| !is_note(part)) {

@@ -109,6 +109,18 @@ impl Mediator for Property {
         })
     }
 
+    fn sets(&self, each: &mut dyn FnMut(PropertyScope, &str, Option<bool>)) {
+        let Name::Fixed(name) = &self.name else { return };
+        let is_true = match &self.action {
+            Action::Remove | Action::Set { value: Source::Xml(_), .. } => Some(false),
+            Action::Set { value: Source::Expression(value), groups, .. } => {
+                let text = value.as_literal().filter(|_| groups.is_none());
+                text.map(|text| PropertyValue::new(text).value().truth())
+            }
+        };
+        each(of_transport(self.scope), name, is_true);
+    }
+
     /// It is set when its value is known.
     fn can_repeat(&self) -> bool {
         true
@@ -385,6 +397,10 @@ struct Group(Vec<Box<dyn Mediator>>);
 impl Mediator for Group {
     fn body_use(&self) -> BodyUse {
         self.0.iter().map(|property| property.body_use()).max().unwrap_or_default()
+    }
+
+    fn sets(&self, each: &mut dyn FnMut(PropertyScope, &str, Option<bool>)) {
+        self.0.iter().for_each(|property| property.sets(each));
     }
 
     fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {

@@ -15,7 +15,7 @@ use crate::run::Scene;
 use crate::{Body, Code, Failure, Mediator, Message, Next, PropertyScope, PropertyValue};
 
 /// The property that names the sequence for the response to the next `send`.
-const RECEIVING_SEQUENCE: &str = "receiving_sequence";
+const RECEIVING_SEQUENCE: &str = "RECEIVING_SEQUENCE";
 
 #[derive(Debug)]
 struct Send {
@@ -39,6 +39,10 @@ impl Mediator for Send {
         0
     }
 
+    fn sends_to(&self) -> Option<To> {
+        Some(self.to)
+    }
+
     fn routing(&self) -> Option<Routing> {
         (self.receive.is_none() && !self.builds).then_some(Routing::Sends(self.to))
     }
@@ -60,7 +64,8 @@ impl Mediator for Send {
     }
 }
 
-/// The sequence for the response that a property names, once. Source: Synapse's `Axis2SynapseEnvironment`.
+/// The sequence for the response that a property names, once. Source: Synapse's `Axis2SynapseEnvironment.injectMessage`,
+/// and `CallMediator`, which removes it.
 fn set_before(scene: &Scene<'_>, message: &mut Message) -> Result<Option<SequenceId>, Failure> {
     let Some(name) = message.properties.get(PropertyScope::Synapse, RECEIVING_SEQUENCE) else {
         return Ok(None);
@@ -113,6 +118,10 @@ impl Mediator for Call {
         }
     }
 
+    fn sends_to(&self) -> Option<To> {
+        Some(self.to)
+    }
+
     fn routing(&self) -> Option<Routing> {
         (self.source.is_none() && self.target.is_none()).then_some(Routing::Calls(self.to))
     }
@@ -125,6 +134,7 @@ impl Mediator for Call {
     }
 
     fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
+        message.remove(PropertyScope::Synapse, RECEIVING_SEQUENCE);
         if self.source.is_none() && self.target.is_none() {
             return Ok(Next::Exchange { to: self.to, part: None });
         }

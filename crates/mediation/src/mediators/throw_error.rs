@@ -6,12 +6,12 @@ use crate::compile::{Compiler, Element};
 use crate::run::Scene;
 use crate::{Code, Failure, Mediator, Message, Next};
 
-/// The message of one without. Source: Micro Integrator's `ThrowError`.
-const DEFAULT: &str = "Error occurred in the mediation flow";
+/// The type and the message of one without. Source: Synapse's `ThrowErrorMediatorFactory`.
+const DEFAULT: [&str; 2] = ["ANY", "Error occurred in the mediation flow"];
 
 #[derive(Debug)]
 struct ThrowError {
-    kind: Option<Box<str>>,
+    kind: Box<str>,
     message: Expression,
 }
 
@@ -22,14 +22,15 @@ impl Mediator for ThrowError {
 
     fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
         let mut failure = Failure::new(Code::MEDIATION, scene.text(&self.message, message)?);
-        failure.kind = self.kind.as_deref().map(str::to_owned);
+        failure.kind = Some(self.kind.to_string());
         Err(failure)
     }
 }
 
 pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<Box<dyn Mediator>> {
-    let kind = element.optional("type").map(Into::into);
-    let text = element.optional("errorMessage").unwrap_or(DEFAULT);
+    let [kind, text] = DEFAULT;
+    let kind = element.optional("type").unwrap_or(kind).into();
+    let text = element.optional("errorMessage").unwrap_or(text);
     let inner = text.strip_prefix('{').and_then(|text| text.strip_suffix('}'));
     let message = match inner {
         Some(inner) => element.compiled(compiler, inner)?,

@@ -48,6 +48,9 @@ const OF_THE_BYTES: [&str; 8] = [
     "ETag",
     "Repr-Digest",
 ];
+/// The properties (axis2) of a message that must not be sent in chunks.
+pub(crate) const NOT_CHUNKED: [&str; 3] =
+    ["DISABLE_CHUNKING", "FORCE_HTTP_CONTENT_LENGTH", "FORCE_HTTP_1.0"];
 /// The property (axis2) that says in which format the body is written.
 pub(crate) const MESSAGE_TYPE: &str = "messageType";
 /// The property (axis2) of a message without a body.
@@ -299,9 +302,7 @@ impl Message {
     /// Whether the body has to be held because its length is not known, and it must not be sent in chunks.
     pub(crate) fn needs_length(&self) -> bool {
         self.body.state() == BodyUse::Untouched
-            && ["DISABLE_CHUNKING", "FORCE_HTTP_CONTENT_LENGTH"]
-                .iter()
-                .any(|name| self.says(PropertyScope::Axis2, name))
+            && NOT_CHUNKED.iter().any(|name| self.says(PropertyScope::Axis2, name))
             && self.head.field("Content-Length").is_none()
     }
 

@@ -188,15 +188,48 @@ fn decoded(whole: &Bytes, part: &Section<'_>, budget: &Budget) -> Result<Bytes, 
         return Ok(whole.slice_ref(part.content));
     }
     let malformed = |error: String| multipart::malformed_at(&error, part.content_at());
-    if !is(&["base64"]) {
+    let decode = if is(&["base64"]) {
+        base64
+    } else if is(&["quoted-printable"]) {
+        quoted_printable
+    } else {
         let encoding = encoding.escape_debug();
         return Err(malformed(format!(
             "the transfer encoding `{encoding}` of its root part is not known"
         )));
-    }
+    };
     budget.charge_memory(part.content.len().saturating_mul(2))?;
-    let text: Vec<u8> =
-        part.content.iter().copied().filter(|byte| !byte.is_ascii_whitespace()).collect();
-    let text = std::str::from_utf8(&text).ok().and_then(encoding::base64_decode);
-    Ok(text.ok_or_else(|| malformed("its root part is not base64".to_owned()))?.into())
+    let text = decode(part.content);
+    Ok(text.ok_or_else(|| malformed(format!("its root part is not {encoding}")))?.into())
+}
+
+fn base64(text: &[u8]) -> Option<Vec<u8>> {
+    let text: Vec<u8> = text.iter().copied().filter(|byte| !byte.is_ascii_whitespace()).collect();
+    std::str::from_utf8(&text).ok().and_then(encoding::base64_decode)
+}
+
+/// Source: RFC 2045, section 6.7.
+fn quoted_printable(text: &[u8]) -> Option<Vec<u8>> {
+    let mut out = Vec::with_capacity(text.len());
+    // Behind a line that ends with `=`, and before the first, there is no line end.
+    let mut is_joined = true;
+    for line in text.split(|byte| *byte == b'\n') {
+        if !std::mem::take(&mut is_joined) {
+            out.extend_from_slice(b"\r\n");
+        }
+        let mut rest = line.trim_ascii_end();
+        while let Some(at) = memchr::memchr(b'=', rest) {
+            out.extend_from_slice(rest.get(..at)?);
+            rest = rest.get(at + 1..)?;
+            if rest.is_empty() {
+                is_joined = true;
+                break;
+            }
+            let digit = |at: usize| char::from(*rest.get(at)?).to_digit(16);
+            out.push(u8::try_from(digit(0)? * 16 + digit(1)?).ok()?);
+            rest = rest.get(2..)?;
+        }
+        out.extend_from_slice(rest);
+    }
+    Some(out)
 }

@@ -8,6 +8,9 @@ use std::collections::BTreeMap;
 use expression::BodyUse;
 
 use super::{Branch, Entry, Node, Split};
+use crate::message::NOT_CHUNKED;
+use crate::run::exchange::{FORCE_ERROR_ON_SOAP_FAULT, HELD_WHEN_SENT};
+use crate::{Mediator, PropertyScope};
 
 /// A body that passes through steps.
 #[derive(Debug)]
@@ -20,16 +23,81 @@ pub struct PassingBody<'n> {
     pub streams: bool,
 }
 
-/// On which of the ways to a step a body is held.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// On which of the ways to a step a body is held, or a property is `true`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 enum Held {
+    #[default]
     Nowhere,
     Somewhere,
     Everywhere,
 }
 
-/// The bodies that the message may have at a step. None: it was made in memory.
-type State = BTreeMap<usize, Held>;
+impl Held {
+    fn or(self, other: Self) -> Self {
+        if self == other { self } else { Self::Somewhere }
+    }
+}
+
+/// The properties that decide whether the body of a message is held when it is sent.
+const SWITCHES: [(PropertyScope, &str); HELD_WHEN_SENT.len() + NOT_CHUNKED.len()] = {
+    let [one, two, three] = HELD_WHEN_SENT;
+    let [four, five, six] = NOT_CHUNKED;
+    let axis2 = PropertyScope::Axis2;
+    [one, two, three, (axis2, four), (axis2, five), (axis2, six)]
+};
+
+/// The number of a property in [`SWITCHES`], and what a step sets it to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Switch(usize, Held);
+
+impl Switch {
+    pub(super) fn all_of(mediator: &dyn Mediator) -> Vec<Self> {
+        let mut all = Vec::new();
+        mediator.sets(&mut |scope, name, is_true| {
+            let number = SWITCHES.iter().position(|known| *known == (scope, name));
+            let held = match is_true {
+                Some(true) => Held::Everywhere,
+                Some(false) => Held::Nowhere,
+                None => Held::Somewhere,
+            };
+            all.extend(number.map(|number| Self(number, held)));
+        });
+        all
+    }
+}
+
+/// What the message may be at a step.
+#[derive(Clone, Default)]
+struct State {
+    /// The bodies that it may have. None: it was made in memory.
+    bodies: BTreeMap<usize, Held>,
+    switches: [Held; SWITCHES.len()],
+}
+
+impl State {
+    /// A message that was made of this one.
+    fn made(&self) -> Self {
+        Self { bodies: BTreeMap::new(), ..self.clone() }
+    }
+
+    fn set(&mut self, switches: &[Switch]) {
+        for Switch(number, held) in switches {
+            self.switches.iter_mut().skip(*number).take(1).for_each(|known| *known = *held);
+        }
+    }
+
+    fn switch(&self, name: &str) -> Held {
+        let mut all = SWITCHES.iter().zip(self.switches);
+        all.find(|((_, known), _)| *known == name).map(|(_, held)| held).unwrap_or_default()
+    }
+
+    /// Whether its body is held when it is sent. One that must not be sent in chunks is, unless its length is known.
+    fn when_sent(&self) -> Held {
+        let held = self.switches.iter().take(HELD_WHEN_SENT.len()).max().copied();
+        let lengths = self.switches.iter().skip(HELD_WHEN_SENT.len()).max().copied();
+        held.max(lengths.map(|held| held.min(Held::Somewhere))).unwrap_or_default()
+    }
+}
 
 #[derive(Default)]
 struct Walk<'n> {
@@ -50,40 +118,64 @@ impl Branch {
     #[must_use]
     pub fn bodies(&self) -> Vec<PassingBody<'_>> {
         let mut walk = Walk::default();
-        let state = walk.enter("the body".to_owned());
-        let after = walk.branch(self, state);
+        let mut state = State::default();
+        walk.enter("the body".to_owned(), &mut state);
+        let after = walk.branch(self, state, false);
         walk.leave(after.state.as_ref());
         walk.bodies
     }
 }
 
 impl<'n> Walk<'n> {
-    /// A body that nothing has read.
-    fn enter(&mut self, name: String) -> State {
+    /// The message gets a body that nothing has read.
+    fn enter(&mut self, name: String, state: &mut State) {
         let id = self.bodies.iter().position(|body| body.name == name).unwrap_or_else(|| {
             self.bodies.push(PassingBody { name, holders: Vec::new(), streams: false });
             self.bodies.len() - 1
         });
-        State::from([(id, Held::Nowhere)])
+        state.bodies = BTreeMap::from([(id, Held::Nowhere)]);
     }
 
-    fn branch(&mut self, branch: &'n Branch, state: State) -> After {
+    /// It gets that of the response to what `node` sent, and properties of the transport go.
+    fn respond(&mut self, node: &'n Node, state: &mut State) {
+        let fails_on_fault = state.switch(FORCE_ERROR_ON_SOAP_FAULT);
+        self.enter(
+            format!("the response to `{}` in line {}", node.element, node.place.line),
+            state,
+        );
+        let of_transport = SWITCHES.iter().zip(&mut state.switches);
+        for (_, held) in of_transport.filter(|((scope, _), _)| *scope == PropertyScope::Axis2) {
+            *held = Held::Nowhere;
+        }
+        self.hold(node, state, fails_on_fault);
+    }
+
+    /// `is_read`: a step after the branch may need the body.
+    fn branch(&mut self, branch: &'n Branch, state: State, is_read: bool) -> After {
         let mut after = After { anywhere: state.clone(), state: Some(state) };
-        for node in &branch.steps {
+        for (at, node) in branch.steps.iter().enumerate() {
             let Some(state) = after.state.take() else { break };
-            let next = self.node(node, state);
+            let rest = branch.steps.get(at + 1..).unwrap_or_default();
+            let next = self.node(node, state, is_read || rest.iter().any(Node::may_read));
             merge(&mut after.anywhere, &next.anywhere);
             after.state = next.state;
         }
         after
     }
 
-    fn node(&mut self, node: &'n Node, mut state: State) -> After {
-        self.hold(node, &mut state);
+    fn node(&mut self, node: &'n Node, mut state: State, is_read: bool) -> After {
+        self.need(node, &mut state);
+        if matches!(node.element.as_str(), "send" | "call" | "endpoint") {
+            // What is sent is gone, unless a later step reads it.
+            let is_kept = is_read && node.element == "send";
+            let held = if is_kept { Held::Everywhere } else { state.when_sent() };
+            self.hold(node, &mut state, held);
+        }
+        state.set(&node.switches);
         let mut after = After { anywhere: state.clone(), state: Some(state.clone()) };
         if node.element == "call" && !node.keeps_body {
             self.leave(Some(&state));
-            after.state = Some(self.enter(response_to(node)));
+            after.state.iter_mut().for_each(|state| self.respond(node, state));
         } else if matches!(node.element.as_str(), "send" | "endpoint") || node.ends() {
             self.leave(Some(&state));
         }
@@ -92,17 +184,14 @@ impl<'n> Walk<'n> {
         }
         let mut ends: Option<State> = None;
         for branch in &node.branches {
-            let inner = self.inner(node, branch, &state, &after.anywhere);
+            let inner = self.inner(node, branch, (&state, &after.anywhere), is_read);
             merge(&mut after.anywhere, &inner.anywhere);
-            if let Some(end) = inner.state {
-                ends.get_or_insert_default();
-                ends.iter_mut().for_each(|ends| merge(ends, &end));
-            }
+            ends = inner.state.map(|end| merged(end, ends.take())).or(ends);
         }
         if node.branches.iter().all(|branch| !branch.entry.comes_back()) {
             // What the parts of `aggregate` become.
             if node.element == "aggregate" {
-                after.state = Some(State::new());
+                after.state = Some(state.made());
             }
             return after;
         }
@@ -113,10 +202,10 @@ impl<'n> Walk<'n> {
             Split::Copies if matches!(node.element.as_str(), "clone" | "iterate") => {
                 // Parts that made a call come after the mediator too.
                 let parts = ends.map(|mut ends| {
-                    ends.retain(|id, _| !state.contains_key(id));
+                    ends.bodies.retain(|id, _| !state.bodies.contains_key(id));
                     ends
                 });
-                let parts = parts.filter(|parts| !parts.is_empty());
+                let parts = parts.filter(|parts| !parts.bodies.is_empty());
                 match node.continues {
                     true => Some(merged(state, parts)),
                     false => parts,
@@ -125,7 +214,7 @@ impl<'n> Walk<'n> {
             Split::Copies => {
                 // It reads what becomes of its parts.
                 if let Some(ends) = ends.as_mut().filter(|_| !node.continues) {
-                    self.hold(node, ends);
+                    self.need(node, ends);
                 }
                 Some(state)
             }
@@ -133,14 +222,22 @@ impl<'n> Walk<'n> {
         after
     }
 
-    fn inner(&mut self, node: &'n Node, branch: &'n Branch, state: &State, seen: &State) -> After {
-        let entry = match branch.entry {
-            Entry::Message => state.clone(),
-            Entry::Made => State::new(),
-            Entry::Response => self.enter(response_to(node)),
+    fn inner(
+        &mut self,
+        node: &'n Node,
+        branch: &'n Branch,
+        (state, seen): (&State, &State),
+        is_read: bool,
+    ) -> After {
+        let mut entry = match branch.entry {
+            Entry::Message | Entry::Response => state.clone(),
+            Entry::Made => state.made(),
             Entry::Failure => seen.clone(),
         };
-        let mut inner = self.branch(branch, entry);
+        if branch.entry == Entry::Response {
+            self.respond(node, &mut entry);
+        }
+        let mut inner = self.branch(branch, entry, is_read && branch.entry.comes_back());
         if !branch.entry.comes_back() {
             // The message ends there.
             self.leave(inner.state.take().as_ref());
@@ -149,13 +246,20 @@ impl<'n> Walk<'n> {
     }
 
     /// A step needs the body, if its mediator does.
-    fn hold(&mut self, node: &'n Node, state: &mut State) {
-        if node.body_use == BodyUse::Untouched {
+    fn need(&mut self, node: &'n Node, state: &mut State) {
+        if node.body_use != BodyUse::Untouched {
+            self.hold(node, state, Held::Everywhere);
+        }
+    }
+
+    /// A step holds the body.
+    fn hold(&mut self, node: &'n Node, state: &mut State, on: Held) {
+        if on == Held::Nowhere {
             return;
         }
-        for (id, held) in state {
+        for (id, held) in &mut state.bodies {
             let is_first = *held != Held::Everywhere;
-            *held = Held::Everywhere;
+            *held = on.max(*held);
             if let Some(body) = self.bodies.get_mut(*id).filter(|_| is_first)
                 && !body.holders.iter().any(|known| known.is_at(node))
             {
@@ -166,7 +270,7 @@ impl<'n> Walk<'n> {
 
     /// The message is sent, or ends.
     fn leave(&mut self, state: Option<&State>) {
-        for (id, held) in state.into_iter().flatten() {
+        for (id, held) in state.into_iter().flat_map(|state| &state.bodies) {
             if let Some(body) = self.bodies.get_mut(*id) {
                 body.streams |= *held != Held::Everywhere;
             }
@@ -179,6 +283,13 @@ impl Node {
         (&self.file, self.place) == (&other.file, other.place)
     }
 
+    /// Whether it or a step in its branches needs the body, but for those with other messages.
+    fn may_read(&self) -> bool {
+        let mut inner = self.branches.iter().filter(|branch| branch.entry.comes_back());
+        self.body_use != BodyUse::Untouched
+            || inner.any(|branch| branch.steps.iter().any(Self::may_read))
+    }
+
     /// Whether one of its branches runs in any case.
     fn is_exhaustive(&self) -> bool {
         let is_other = |branch: &Branch| {
@@ -188,10 +299,6 @@ impl Node {
     }
 }
 
-fn response_to(node: &Node) -> String {
-    format!("the response to `{}` in line {}", node.element, node.place.line)
-}
-
 fn merged(mut state: State, other: Option<State>) -> State {
     other.iter().for_each(|other| merge(&mut state, other));
     state
@@ -199,14 +306,9 @@ fn merged(mut state: State, other: Option<State>) -> State {
 
 /// Adds the ways of `other`.
 fn merge(state: &mut State, other: &State) {
-    for (id, held) in other {
-        state
-            .entry(*id)
-            .and_modify(|known| {
-                if known != held {
-                    *known = Held::Somewhere;
-                }
-            })
-            .or_insert(*held);
+    for (id, held) in &other.bodies {
+        state.bodies.entry(*id).and_modify(|known| *known = known.or(*held)).or_insert(*held);
     }
+    let both = state.switches.iter_mut().zip(other.switches);
+    both.for_each(|(known, other)| *known = known.or(other));
 }

@@ -34,6 +34,9 @@ pub(super) fn of(element: &str, body_use: BodyUse) -> [u64; 3] {
     }
     let known = match element {
         "fastXSLT" | "datamapper" => "xslt",
+        // Of what an endpoint wants.
+        "send" | "call" | "endpoint" if body_use == BodyUse::Read => "clone",
+        "send" | "call" | "endpoint" => "enrich",
         known if COSTS_NS.iter().any(|(element, _)| *element == known) => known,
         _ => "property",
     };

@@ -12,10 +12,14 @@ use std::collections::{BTreeSet, HashMap};
 use expression::BodyUse;
 use model::{ArtefactSet, Place};
 
+use crate::To;
 use crate::limits;
-use crate::program::{Program, Step};
+use crate::program::{EndpointId, Program, Step};
+use crate::service::Api;
 
 use texts::{addresses, as_handler, child, children, described, label, named, place, site, split};
+
+use bodies::Switch;
 
 pub use bodies::PassingBody;
 
@@ -86,6 +90,8 @@ pub struct Node {
     /// Names and addresses that it sends to.
     pub sends_to: Vec<String>,
     pub split: Split,
+    /// What its properties say of the messages that are sent after it.
+    switches: Vec<Switch>,
     pub branches: Vec<Branch>,
 }
 
@@ -202,18 +208,24 @@ impl<'r> Reader<'r> {
             }
             "proxy" => {
                 let target = child(node, "target")?;
-                (format!("/services/{name}"), self.flows((artefact.0, target), "", &mut walk))
+                let proxy = self.program.proxies().iter().find(|proxy| proxy.name == name);
+                let endpoint = proxy.and_then(|proxy| proxy.flow.endpoint);
+                let flows = self.flows((artefact.0, target), ("", endpoint), &mut walk);
+                (format!("/services/{name}"), flows)
             }
             "api" => {
                 let resources = children(node).filter(|child| child.local_name() == "resource");
                 let key = model::api_key(&name, node.attribute("", "version"));
                 let api = self.program.apis().iter().find(|api| api.key() == key);
-                let flows = resources.flat_map(|resource| {
+                let flows = resources.enumerate().flat_map(|(number, resource)| {
                     let of = |name| resource.attribute("", name);
                     let path = of("uri-template").or(of("url-mapping")).unwrap_or("/*");
                     let methods = of("methods").unwrap_or("*");
                     let prefix = format!("{methods} {path}: ");
-                    self.flows((artefact.0, resource), &prefix, &mut walk)
+                    let compiled =
+                        |api: &'r Api| api.resources.iter().find(|of| of.number == number);
+                    let endpoint = api.and_then(compiled).and_then(|of| of.flow.endpoint);
+                    self.flows((artefact.0, resource), (&prefix, endpoint), &mut walk)
                 });
                 let flows = flows.collect();
                 (api.map(|api| api.base_path.clone()).unwrap_or_default(), flows)
@@ -237,11 +249,11 @@ impl<'r> Reader<'r> {
         Some(Outline { kind: kind.to_owned(), name, address, flows })
     }
 
-    /// The flows of a proxy's target or of a resource.
+    /// The flows of a proxy's target or of a resource, with the endpoint that is at the end.
     fn flows(
         &self,
         (file, parent): Artefact<'r>,
-        prefix: &str,
+        (prefix, endpoint): (&str, Option<EndpointId>),
         walk: &mut Walk<'r>,
     ) -> Vec<Branch> {
         let mut flows = Vec::new();
@@ -261,7 +273,7 @@ impl<'r> Reader<'r> {
             if name == "inSequence"
                 && let Some(flow) = found.first_mut()
             {
-                flow.steps.extend(self.endpoint_of((file, parent)));
+                flow.steps.extend(self.endpoint_of((file, parent), endpoint));
             }
             found.retain(|flow| !flow.steps.is_empty() || name == "inSequence");
             flows.extend(found);
@@ -270,24 +282,30 @@ impl<'r> Reader<'r> {
     }
 
     /// The endpoint at the end of a flow.
-    fn endpoint_of(&self, (file, parent): Artefact<'r>) -> Option<Node> {
+    fn endpoint_of(
+        &self,
+        (file, parent): Artefact<'r>,
+        endpoint: Option<EndpointId>,
+    ) -> Option<Node> {
         let (place, sends_to) = match (parent.attribute("", "endpoint"), child(parent, "endpoint"))
         {
             (Some(key), _) => (place(parent), vec![self.endpoint_named(key)]),
             (None, Some(endpoint)) => (place(endpoint), vec![self.endpoint(endpoint)]),
             (None, None) => return None,
         };
+        let body_use = endpoint.map(|id| self.program.endpoint_use(id)).unwrap_or_default();
         Some(Node {
             element: "endpoint".to_owned(),
             text: String::new(),
             file: file.to_owned(),
             place,
-            body_use: BodyUse::Untouched,
-            costs_ns: [0; 3],
+            body_use,
+            costs_ns: costs::of("endpoint", body_use),
             keeps_body: false,
             continues: false,
             sends_to,
             split: Split::All,
+            switches: Vec::new(),
             branches: Vec::new(),
         })
     }
@@ -331,7 +349,11 @@ impl<'r> Reader<'r> {
             let made = branches.iter_mut().filter(|branch| branch.entry == Entry::Message);
             made.for_each(|branch| branch.entry = Entry::Made);
         }
-        let body_use = step.mediator.body_use();
+        let sent = match step.mediator.sends_to() {
+            Some(To::Endpoint(id)) => self.program.endpoint_use(id),
+            Some(To::Implied) | None => BodyUse::Untouched,
+        };
+        let body_use = step.mediator.body_use().max(sent);
         Some(Node {
             element: step.element.to_owned(),
             text: described(node),
@@ -345,6 +367,7 @@ impl<'r> Reader<'r> {
                 .any(|name| node.attribute("", name) == Some("true")),
             sends_to,
             split: split(step.element),
+            switches: Switch::all_of(&*step.mediator),
             branches,
         })
     }

@@ -408,7 +408,7 @@ impl Branch {
 
     /// Whether no response is expected.
     pub(super) fn is_one_way(&self) -> bool {
-        self.message.says(PropertyScope::Synapse, "OUT_ONLY")
+        self.message.says(PropertyScope::Synapse, super::exchange::OUT_ONLY)
     }
 }
 

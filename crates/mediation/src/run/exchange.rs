@@ -14,10 +14,20 @@ use crate::{
 
 /// The property (axis2) of a message whose client gets 202 when it is sent.
 const FORCE_SC_ACCEPTED: &str = "FORCE_SC_ACCEPTED";
+/// The property of a message whose response nobody needs.
+pub(super) const OUT_ONLY: &str = "OUT_ONLY";
 /// The property (axis2) of a `POST` or `PUT` without a body.
 const FORCE_POST_PUT_NOBODY: &str = "FORCE_POST_PUT_NOBODY";
 /// The property of a message for which a SOAP fault as response is a failure.
-const FORCE_ERROR_ON_SOAP_FAULT: &str = "FORCE_ERROR_ON_SOAP_FAULT";
+pub(crate) const FORCE_ERROR_ON_SOAP_FAULT: &str = "FORCE_ERROR_ON_SOAP_FAULT";
+
+/// The properties whose messages are held before they are sent. A client that does not wait for the response does not send
+/// its body meanwhile.
+pub(crate) const HELD_WHEN_SENT: [(PropertyScope, &str); 3] = [
+    (PropertyScope::Synapse, OUT_ONLY),
+    (PropertyScope::Axis2, FORCE_SC_ACCEPTED),
+    (PropertyScope::Synapse, FORCE_ERROR_ON_SOAP_FAULT),
+];
 
 /// Where a copy of the message goes, and the address that it gets as `To`.
 type Recipient = (Option<String>, To);
@@ -222,14 +232,11 @@ impl Run {
         let mut target = self.target((&branch.stack, &mut branch.message), to, context)?;
         let message = &branch.message;
         let is_streaming = message.body.state() == BodyUse::Untouched;
-        // A client that does not wait for the response does not send its body meanwhile.
         let needs_body = needs_body
             || target.content_type.is_some()
             || target.addresses(message)
             || message.needs_length()
-            || branch.is_one_way()
-            || message.says(PropertyScope::Axis2, FORCE_SC_ACCEPTED)
-            || message.says(PropertyScope::Synapse, FORCE_ERROR_ON_SOAP_FAULT);
+            || HELD_WHEN_SENT.iter().any(|(scope, name)| message.says(*scope, name));
         let is_long = !context.is_heavy && target.addresses_long(message);
         if is_streaming && needs_body || is_long {
             branch.rewind();

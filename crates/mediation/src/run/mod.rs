@@ -7,12 +7,13 @@
 mod addressing;
 mod ask;
 mod branch;
-mod exchange;
+pub(crate) mod exchange;
 mod few;
 mod fork;
 mod scene;
 mod target;
 mod turn;
+mod unreported;
 
 use std::sync::Arc;
 
@@ -27,6 +28,7 @@ use crate::{Failure, Message, Properties};
 use branch::{Branch, BranchId, End};
 use few::{Few, Queue};
 use fork::{Aggregate, AggregateKey, Gather, Unstarted};
+use unreported::Unreported;
 
 pub use ask::{Answer, Ask, Exchange, Source};
 pub use scene::Scene;
@@ -86,6 +88,7 @@ pub struct Run {
     failure: Option<Failure>,
     /// The first whose handler ended without a response.
     handled: Option<Failure>,
+    unreported: Unreported,
     /// The steps that were charged when the last event was returned.
     charged: u64,
     /// An error handler got more than the budget.
@@ -149,6 +152,7 @@ impl Run {
             is_accepted: false,
             failure: None,
             handled: None,
+            unreported: Unreported::default(),
             charged: 0,
             has_reserve: false,
         };
@@ -230,6 +234,13 @@ impl Run {
             && self.queues.is_empty()
             && self.failure.is_none()
             && self.handled.is_none()
+            && self.unreported.is_empty()
+    }
+
+    /// Logs what nobody got, in a line for all parts of the message: of a run that does not go on. One that is done has
+    /// done so.
+    pub fn report(&mut self, environment: &dyn Environment) {
+        self.unreported.report(environment);
     }
 
     /// The artefacts that it runs.

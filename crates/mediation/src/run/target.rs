@@ -78,7 +78,8 @@ impl Target {
         }
     }
 
-    /// Adds a form to the query of each target that is asked by `GET`. Source: Axis2's `XFormURLEncodedFormatter`.
+    /// Adds a form to the query of each target that is asked by `GET`. Source: `getTargetAddress` of Synapse's
+    /// `XFormURLEncodedFormatter`, which its `TargetRequest` calls.
     pub(super) fn ask_for(&mut self, form: &str, is_get: bool) {
         let is_get = self.method.as_ref().map_or(is_get, |method| method == "GET");
         for member in &mut self.members {

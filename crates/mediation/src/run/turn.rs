@@ -8,7 +8,7 @@ use super::branch::{self, Branch, End, Joined, Wait};
 use super::exchange;
 use super::fork::Aggregate;
 use super::{Ask, AskId, Context, Event, Run, Scene, Turn, Waiter};
-use crate::message::{Direction, Environment, Kept, LogLevel};
+use crate::message::{Direction, Environment, Kept};
 use crate::program::Program;
 use crate::{Failure, Message, Next, limits};
 
@@ -46,7 +46,7 @@ impl Run {
         {
             let handled = self.handled.take().filter(|_| !self.has_responded);
             match self.failure.take().or(handled) {
-                Some(failure) if self.has_responded => log_unhandled(environment, &failure),
+                Some(failure) if self.has_responded => self.unreported.fail(environment, failure),
                 Some(failure) => {
                     self.has_responded = true;
                     return Some(Event::Failed(failure));
@@ -69,6 +69,7 @@ impl Run {
         self.branches.clear();
         self.asks.clear();
         self.queues.clear();
+        self.report(environment);
         Some(Event::Done)
     }
 
@@ -212,7 +213,7 @@ impl Run {
             Next::Fork(fork) => return self.fork(branch, fork),
             Next::Scatter(scatter) => return self.scatter(branch, at, scatter, context),
             Next::Collect(collect) => return self.collect(branch, at, collect),
-            Next::Respond => return self.respond(branch, context),
+            Next::Respond => return self.respond(branch),
             Next::Loopback => return self.loopback(branch, context),
             Next::Drop => {
                 self.end_unanswered(branch);
@@ -238,7 +239,7 @@ impl Run {
                 if let Some((gather, _)) = branch.owner {
                     self.gather_failed(gather, failure);
                 } else if self.failure.is_some() || self.has_responded {
-                    log_unhandled(context.environment, &failure);
+                    self.unreported.fail(context.environment, failure);
                 } else {
                     self.failure = Some(failure);
                 }
@@ -276,8 +277,8 @@ impl Run {
         }
         let is_response = branch.message.direction == Direction::Response;
         match (branch.end, self.flow.endpoint) {
-            (End::Request, _) if is_response => self.respond(branch, context),
-            (End::Response, _) => self.respond(branch, context),
+            (End::Request, _) if is_response => self.respond(branch),
+            (End::Response, _) => self.respond(branch),
             (End::Request, Some(endpoint)) => {
                 self.send(branch, crate::To::Endpoint(endpoint), None, context)
             }
@@ -311,11 +312,10 @@ impl Run {
         accepts
     }
 
-    pub(super) fn respond(&mut self, mut branch: Box<Branch>, context: Context<'_>) -> Turn {
+    pub(super) fn respond(&mut self, mut branch: Box<Branch>) -> Turn {
         if self.has_responded {
             if !self.is_accepted {
-                let line = "a second response to the client is dropped";
-                context.environment.log(LogLevel::Warn, line);
+                self.unreported.respond();
             }
             self.leave(&branch);
             return Turn::Gone;
@@ -406,9 +406,4 @@ fn release_unkept(
     if !has_edits {
         message.release_since((used, before), budget);
     }
-}
-
-pub(super) fn log_unhandled(environment: &dyn Environment, failure: &Failure) {
-    let place = failure.place.as_deref().map(|place| format!("{place}: ")).unwrap_or_default();
-    environment.log(LogLevel::Warn, &format!("no error handler responds to: {place}{failure}"));
 }

@@ -47,8 +47,9 @@ impl Environment for World {
         Some(&self.memory)
     }
 
-    fn log(&self, _: LogLevel, line: &str) {
-        self.log.borrow_mut().push(line.to_owned());
+    fn log(&self, level: LogLevel, line: &str) {
+        let mark = if level == LogLevel::Debug { "debug: " } else { "" };
+        self.log.borrow_mut().push(format!("{mark}{line}"));
     }
 }
 

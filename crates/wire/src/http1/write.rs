@@ -24,6 +24,13 @@ pub fn request_line(
     out.extend_from_slice(b" HTTP/1.1\r\n");
 }
 
+/// Makes a request line that was just written one of HTTP/1.0.
+pub fn as_http10(out: &mut Vec<u8>) {
+    debug_assert!(out.ends_with(b" HTTP/1.1\r\n"));
+    out.truncate(out.len().saturating_sub(3));
+    out.extend_from_slice(b"0\r\n");
+}
+
 /// `HTTP/1.1 SP status SP reason CRLF`. An empty `reason` stays empty: see [`reason`].
 pub fn status_line(out: &mut Vec<u8>, status: u16, reason: &[u8]) {
     out.extend_from_slice(b"HTTP/1.1 ");

@@ -11,6 +11,11 @@ fn a_request_line_has_prefix_path_and_query() {
         "PUT /v1/a?b=c HTTP/1.1\r\n",
     );
     check(|out| write::request_line(out, b"GET", b"", b"/a", Some(b"")), "GET /a? HTTP/1.1\r\n");
+    let old = |out: &mut Vec<u8>| {
+        write::request_line(out, b"GET", b"", b"/a", None);
+        write::as_http10(out);
+    };
+    check(old, "GET /a HTTP/1.0\r\n");
 }
 
 #[test]

@@ -1,0 +1,57 @@
+//! What nobody but the log gets: a line for a message, however many parts it has.
+
+use crate::Failure;
+use crate::message::{Environment, LogLevel};
+
+/// What became of parts of a message without effect on its response.
+#[derive(Debug, Default)]
+pub(super) struct Unreported {
+    /// Without an error handler that responds.
+    failures: usize,
+    first: Option<Failure>,
+    /// After the one that the client got.
+    responses: usize,
+}
+
+impl Unreported {
+    pub(super) fn is_empty(&self) -> bool {
+        (self.failures, self.responses) == (0, 0)
+    }
+
+    pub(super) fn fail(&mut self, environment: &dyn Environment, failure: Failure) {
+        environment.log(LogLevel::Debug, &format!("unhandled: {}", placed(&failure)));
+        self.failures = self.failures.saturating_add(1);
+        self.first.get_or_insert(failure);
+    }
+
+    pub(super) fn respond(&mut self) {
+        self.responses = self.responses.saturating_add(1);
+    }
+
+    /// Logs it, and forgets it.
+    pub(super) fn report(&mut self, environment: &dyn Environment) {
+        let Self { failures, first, responses } = std::mem::take(self);
+        if let Some(first) = first.as_ref().map(placed) {
+            let line = match failures {
+                1 => format!("no error handler responds to: {first}"),
+                _ => {
+                    format!("no error handler responds to {failures} failures, the first: {first}")
+                }
+            };
+            environment.log(LogLevel::Warn, &line);
+        }
+        match responses {
+            0 => {}
+            1 => environment.log(LogLevel::Warn, "a second response to the client is dropped"),
+            _ => {
+                let line = format!("{responses} further responses to the client are dropped");
+                environment.log(LogLevel::Warn, &line);
+            }
+        }
+    }
+}
+
+fn placed(failure: &Failure) -> String {
+    let place = failure.place.as_deref().map(|place| format!("{place}: ")).unwrap_or_default();
+    format!("{place}{failure}")
+}
