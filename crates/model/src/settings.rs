@@ -440,6 +440,8 @@ impl std::fmt::Debug for ControlSettings {
 pub struct BackendJwt {
     /// `key`: a private key in PEM.
     pub key: Vec<u8>,
+    /// `certificate`: that of the key, in DER.
+    pub certificate: Option<Vec<u8>>,
     /// `header`: the field that carries it.
     pub header: String,
     /// `issuer`: its `iss`.

@@ -149,6 +149,7 @@ directory = "var/snapshots"
 enabled = true
 [backend_jwt]
 key = { env = "SIGNING" }
+certificate = "signing.crt"
 header = "X-Who"
 issuer = "gateway"
 dialect = "https://claims.example"
@@ -662,6 +663,22 @@ BeCEangdVytV54UlvkZdgmVNCqmhRANCAASRsydxg5v67/Bf88EIxu/rvfDdxPbH
 -----END PRIVATE KEY-----
 ";
 
+/// The certificate of `SIGNING`.
+const CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----
+MIIBaTCCARCgAwIBAgIUGgXitNqp+CC+X4EwxI3WtYTeC90wCgYIKoZIzj0EAwIw
+DDEKMAgGA1UEAwwBYTAeFw0yNjExMjYxOTI0MTRaFw0zNjExMjMxOTI0MTRaMAwx
+CjAIBgNVBAMMAWEwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNCAASRsydxg5v67/Bf
+88EIxu/rvfDdxPbH+9V/Ktidyf1LnSfWz0jgGM3m7C0g/0qU4+ksaAXqjg+Vi1m0
+e2PA95zpo1AwTjAdBgNVHQ4EFgQU5wvzzMjhbUcq/x/hUhXroiepyG4wHwYDVR0j
+BBgwFoAU5wvzzMjhbUcq/x/hUhXroiepyG4wDAYDVR0TAQH/BAIwADAKBggqhkjO
+PQQDAgNHADBEAiB/V0yQhHbq7Y/ArZqoZGNWcm/BV1bzT37EJVMJazcX3wIgGVdE
+77oSMrxdPQ1uS0jx93rls0M4ZM4C6R0W/S0NkLw=
+-----END CERTIFICATE-----
+";
+
+const OTHER_CERTIFICATE: &[u8] =
+    include_bytes!("../../../jose/tests/data/keys/p256.certificate.pem");
+
 fn load(text: &str) -> (Option<Settings>, Vec<Diagnostic>) {
     let env = |name: &str| match name {
         "SHARED" => Some(SECRET.to_owned()),
@@ -673,6 +690,8 @@ fn load(text: &str) -> (Option<Settings>, Vec<Diagnostic>) {
     };
     let files = |path: &Path| match path.to_str() {
         Some("etc/keys/secret") => Ok(format!("{SECRET}\r\n").into_bytes()),
+        Some("etc/signing.crt") => Ok(CERTIFICATE.as_bytes().to_vec()),
+        Some("etc/other.crt") => Ok(OTHER_CERTIFICATE.to_vec()),
         _ => Err("cannot be read".to_owned()),
     };
     let vault = |of: &VaultField| match (of.path.as_str(), of.field.as_str()) {

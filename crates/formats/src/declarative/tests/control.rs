@@ -59,6 +59,8 @@ fn what_is_wrong_with_the_backend_jwt_is_reported() {
         (&section("header = \"Host\""), "5:10: cannot carry"),
         (&section("header = \"a b\""), "5:10: cannot carry"),
         (&section("expires_s = 5"), "5:13: `expires_s`"),
+        (&section("certificate = \"other.crt\""), "5:15: the certificate of another key"),
+        (&section("certificate = \"absent.crt\""), "5:15: the certificate in `absent.crt`"),
     ] {
         gateway(lines, expect);
     }
