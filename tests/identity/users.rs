@@ -12,7 +12,16 @@ const MARK: &str = "password (shown only now): ";
 fn printed(manager: &KeyManager, arguments: &[&str]) -> String {
     let (code, text) = manager.command(arguments);
     assert_eq!(code, Some(0), "{text}");
-    text.split_once(MARK).expect("a password").1.trim().to_owned()
+    let (_, password) = text.split_once(MARK).expect("a password");
+    password.lines().next().unwrap().to_owned()
+}
+
+/// Adds a user, who replaces the password that is printed.
+fn added(manager: &KeyManager, name: &str, flags: &[&str]) -> String {
+    let one_time = printed(manager, &[&["user", "add", name], flags].concat());
+    let password = format!("chosen-by-{name}");
+    assert_eq!(manager.replace_password(name, &one_time, &password).status, 200);
+    password
 }
 
 fn sign_in(manager: &KeyManager, login: (&str, &str), name: &str, password: &str) -> String {
@@ -31,7 +40,7 @@ fn a_user_signs_in_until_the_password_is_replaced_or_the_user_removed() {
         let more = json!({ "grantType": "password", "tokenType": token_type });
         let (id, secret) = manager.register(token_type, more);
         let login = (id.as_str(), secret.as_str());
-        let first = printed(&manager, &["user", "add", "ann"]);
+        let first = added(&manager, "ann", &[]);
         let token = sign_in(&manager, login, "ann", &first);
         assert!(manager.is_active(login, &token));
         assert_eq!(sign_in(&manager, login, "ann", "another"), "400 invalid_grant");
@@ -51,10 +60,94 @@ fn a_user_signs_in_until_the_password_is_replaced_or_the_user_removed() {
 }
 
 #[test]
+fn a_printed_password_is_valid_only_for_being_replaced() {
+    let manager = KeyManager::with("api_keys = {}\n");
+    let profile = json!({
+        "grantType": "password authorization_code", "callbackUrl": "https://app.example/back",
+    });
+    let (id, secret) = manager.register("app", profile);
+    let login = (id.as_str(), secret.as_str());
+    let basic_with = |password: &str| {
+        let as_user = Some(("ann", password));
+        let path = "/client-registration/v0.17/register";
+        let registration = manager.post_json(path, as_user, &json!({ "clientName": "a" }));
+        let key = manager.post("/oauth2/apikey", as_user, "");
+        let introspection = manager.post("/oauth2/introspect", as_user, "token=x");
+        [registration, key, introspection].map(|response| {
+            let named = response.text().contains("/account/password");
+            (response.status, named)
+        })
+    };
+    let page = |password: &str| {
+        let form = format!(
+            "response_type=code&client_id={id}&redirect_uri=https%3A%2F%2Fapp.example%2Fback\
+             &code_challenge={}&code_challenge_method=S256&username=ann&password={password}\
+             &decision=allow",
+            "x".repeat(43)
+        );
+        manager.post("/oauth2/authorize", None, &form)
+    };
+    for command in [&["user", "add", "ann", "--admin"][..], &["user", "password", "ann"]] {
+        let one_time = printed(&manager, command);
+        let form = format!("grant_type=password&username=ann&password={one_time}");
+        let refused = manager.post("/oauth2/token", Some(login), &form);
+        assert_eq!(error(&refused), "400 invalid_grant");
+        assert!(refused.text().contains("/account/password"), "{}", refused.text());
+        assert_eq!(basic_with(&one_time), [(403, true); 3], "{command:?}");
+        let again = page(&one_time);
+        assert_eq!(again.status, 403);
+        assert!(again.text().contains("href=\"/account/password\""), "{}", again.text());
+
+        let replaced = manager.replace_password("ann", &one_time, "chosen-by-ann");
+        assert_eq!(replaced.status, 200, "{}", replaced.text());
+        assert_eq!(basic_with("chosen-by-ann"), [(200, false); 3]);
+        assert_eq!(page("chosen-by-ann").status, 303);
+        assert_eq!(basic_with(&one_time), [(401, false); 3]);
+    }
+    assert_eq!(manager.replace_password("admin", PASSWORD, "the next one").status, 200);
+}
+
+#[test]
+fn a_user_replaces_a_password_with_the_present_one_and_no_guess() {
+    let manager = KeyManager::start();
+    let (id, secret) = manager.register("app", json!({ "grantType": "password" }));
+    let login = (id.as_str(), secret.as_str());
+    let first = added(&manager, "ann", &[]);
+    let token = sign_in(&manager, login, "ann", &first);
+    let asked = manager.get("/account/password");
+    assert_eq!(asked.status, 200);
+    assert!(asked.text().contains("<form method=\"post\" action=\"/account/password\">"));
+    assert!(asked.header("Content-Security-Policy").unwrap().contains("frame-ancestors 'none'"));
+    for (old, new, repeated, expect) in [
+        ("wrong", "a+second+one", "a+second+one", 403),
+        (&*first, "a+second+one", "a+third+one", 400),
+        (&*first, "a+second+one", "", 400),
+        (&*first, "short", "short", 400),
+        (&*first, &*first, &*first, 400),
+        ("", "a+second+one", "a+second+one", 403),
+    ] {
+        let form = format!("username=ann&password={old}&new_password={new}&repeated={repeated}");
+        let response = manager.post("/account/password", None, &form);
+        assert_eq!(response.status, expect, "{form}: {}", response.text());
+    }
+    assert!(manager.is_active(login, &token), "nothing has changed");
+    let hostile = manager.replace_password("%22%3E%3Cb%3E", "x", "a+second+one");
+    assert!(!hostile.text().contains("<b>"), "{}", hostile.text());
+    assert_eq!(manager.replace_password("ann", &first, "a+second+one").status, 200);
+    assert!(!manager.is_active(login, &token));
+    assert_eq!(sign_in(&manager, login, "ann", &first), "400 invalid_grant");
+    assert!(manager.is_active(login, &sign_in(&manager, login, "ann", "a+second+one")));
+    // Failed attempts count here as elsewhere.
+    let statuses: Vec<_> =
+        (0..12).map(|_| manager.replace_password("ann", "wrong", "a+third+one").status).collect();
+    assert!(statuses.contains(&403) && statuses.last() == Some(&429), "{statuses:?}");
+}
+
+#[test]
 fn only_administrators_register_clients() {
     let manager = KeyManager::start();
-    let user = printed(&manager, &["user", "add", "ann"]);
-    let admin = printed(&manager, &["user", "add", "bob", "--admin"]);
+    let user = added(&manager, "ann", &[]);
+    let admin = added(&manager, "bob", &["--admin"]);
     let (_, list) = manager.command(&["user", "list"]);
     assert_eq!(list, "admin (admin)\nann\nbob (admin)\n");
     let register = |name: &str, password: &str| {
@@ -73,8 +166,8 @@ fn only_administrators_register_clients() {
 fn the_clients_of_an_administrator_who_leaves_are_taken_over_or_removed() {
     const PATH: &str = "/api/identity/oauth2/dcr/v1.1/register";
     let manager = KeyManager::start();
-    let bob = printed(&manager, &["user", "add", "bob", "--admin"]);
-    let ann = printed(&manager, &["user", "add", "ann"]);
+    let bob = added(&manager, "bob", &["--admin"]);
+    let ann = added(&manager, "ann", &[]);
     let register = |name: &str| {
         let body = json!({ "client_name": name });
         let response = manager.post_json(PATH, Some(("bob", &bob)), &body);

@@ -9,6 +9,7 @@
 //! Architecture invariant: no SQL (that is `store`'s), no file, and no dependency on the data plane. Secrets and
 //! opaque tokens are kept only as hashes, and neither they nor passwords are logged.
 
+mod account;
 mod api_keys;
 mod applications;
 mod assertion;
@@ -96,7 +97,7 @@ pub struct Options {
     pub cors_origins: Vec<String>,
     /// The CAs of clients that authenticate by certificates, in PEM. `None`: no client does.
     pub client_ca: Option<Vec<Vec<u8>>>,
-    /// The password of [`ADMIN`] if the start creates that user; `None`: one is generated.
+    /// The password of [`ADMIN`] if the start creates that user; `None`: one is generated, to be replaced first.
     pub admin_password: Option<String>,
 }
 

@@ -292,8 +292,21 @@ impl Manager {
         self.signed_in(&name, &password, peer).await?.ok_or(Refusal::InvalidUser)
     }
 
-    /// The user `name`, if they exist and have this password.
+    /// The user `name`, if they exist and have this password, which they do not have to replace first.
     pub(crate) async fn signed_in(
+        &self,
+        name: &str,
+        password: &str,
+        peer: &Peer,
+    ) -> Result<Option<User>, Refusal> {
+        match self.with_password(name, password, peer).await? {
+            Some(user) if user.one_time => Err(Refusal::OneTimePassword),
+            user => Ok(user),
+        }
+    }
+
+    /// The user `name`, if they exist and have this password.
+    pub(crate) async fn with_password(
         &self,
         name: &str,
         password: &str,
@@ -317,6 +330,12 @@ impl Manager {
                 Ok(None)
             }
         }
+    }
+
+    /// The hash of a new password.
+    pub(crate) async fn hashed(&self, password: &str) -> Result<String, Refusal> {
+        let hash = self.passwords.hash(password.to_owned()).await;
+        hash.map_err(|Busy| Refusal::Unavailable)
     }
 
     /// By the store, or by the directory if it has no such user of its own.

@@ -73,6 +73,7 @@ impl Profile {
             source_id,
             name: self.name,
             password: String::new(),
+            one_time: false,
             created_s: now_s,
             source: self.source,
             claims,

@@ -13,7 +13,7 @@ use crate::manager::Manager;
 use crate::oidc::{OPENID, SignIn};
 use crate::outside::ROLES;
 use crate::peer::Peer;
-use crate::reply::{Refusal, Reply};
+use crate::reply::{ONE_TIME_PASSWORD, Refusal, Reply};
 use crate::{bearer, device, dpop, exchange, limits, oidc, outside, reply, secrets};
 
 /// The grant types, as registered and in the discovery document.
@@ -168,7 +168,10 @@ async fn password(
     const WRONG: Refusal = Refusal::InvalidGrant("unknown user or wrong password");
     let user = form.required("username", "`username` is missing")?;
     let password = form.required("password", "`password` is missing")?;
-    let user = manager.signed_in(user, password, peer).await?.ok_or(WRONG)?;
+    let user = match manager.signed_in(user, password, peer).await {
+        Err(Refusal::OneTimePassword) => return Err(Refusal::InvalidGrant(ONE_TIME_PASSWORD)),
+        user => user?.ok_or(WRONG)?,
+    };
     let scope = granted(form.get("scope"), &client.scopes, Some(OPENID));
     let mut grant = Grant::new(manager, client, Some(&user.name), scope);
     grant.claims = outside::claims(&user);

@@ -1,7 +1,7 @@
 //! Users, as the command line changes them: also while the control plane runs.
 
 use base::{Clock, SystemClock, SystemEntropy};
-use store::{Database, Store, StoreError, User};
+use store::{Database, NewPassword, Store, StoreError, User};
 
 use crate::manager::is_name;
 use crate::{StartError, limits, passwords, runtime, secrets};
@@ -59,7 +59,8 @@ pub enum UserChange<'a> {
     },
 }
 
-/// Changes the user `name`. Returns the password, if one was generated since none was given.
+/// Changes the user `name`. Returns the password, if one was generated since none was given: the user has to replace it
+/// at `/account/password` before it is valid elsewhere.
 ///
 /// # Errors
 /// The name or password is not allowed, the user exists or does not, or the store cannot be used.
@@ -85,7 +86,7 @@ pub fn change_user(
             UserChange::Add { admin } => {
                 let generated = generated();
                 let chosen = password.or(generated.as_deref()).unwrap_or_default();
-                (add(&store, name, admin, chosen).await?, generated)
+                (add(&store, name, admin, (chosen, generated.is_some())).await?, generated)
             }
             UserChange::Password => {
                 if let Some(user) = store.user(name).await?.filter(|user| !user.source.is_empty()) {
@@ -94,7 +95,8 @@ pub fn change_user(
                 let generated = generated();
                 let chosen = password.or(generated.as_deref()).unwrap_or_default();
                 let hash = passwords::hash(chosen, &SystemEntropy).ok_or(UserError::Memory)?;
-                (store.set_password(name, &hash).await?, generated)
+                let new = NewPassword { hash: &hash, one_time: generated.is_some(), earlier: None };
+                (store.set_password(name, new).await?, generated)
             }
             UserChange::Remove { heir } => {
                 give_clients(&store, name, heir).await?;
@@ -177,13 +179,19 @@ pub(crate) async fn first_admin(
     let generated = password.is_none().then(|| secrets::identifier(&SystemEntropy));
     let chosen = password.or_else(|| generated.clone()).unwrap_or_default();
     // Another instance that starts now may have been first: its password counts.
-    let added = add(store, ADMIN, true, &chosen).await?;
+    let added = add(store, ADMIN, true, (&chosen, generated.is_some())).await?;
     Ok(generated.filter(|_| added))
 }
 
-async fn add(store: &Store, name: &str, admin: bool, password: &str) -> Result<bool, UserError> {
+async fn add(
+    store: &Store,
+    name: &str,
+    admin: bool,
+    (password, one_time): (&str, bool),
+) -> Result<bool, UserError> {
     let user = User {
         name: name.to_owned(),
+        one_time,
         password: passwords::hash(password, &SystemEntropy).ok_or(UserError::Memory)?,
         admin,
         created_s: SystemClock::new().now().unix_s,

@@ -63,7 +63,7 @@ enum Command {
 
 #[derive(Subcommand)]
 enum User {
-    /// Add a user, and print a generated password
+    /// Add a user, and print a generated password, which the user has to replace
     Add {
         name: String,
         #[command(flatten)]
@@ -72,7 +72,7 @@ enum User {
         #[arg(long)]
         admin: bool,
     },
-    /// Replace the password of a user, print a generated one, and revoke the user's tokens
+    /// Replace the password of a user, print a generated one to be replaced, and revoke the user's tokens
     Password {
         name: String,
         #[command(flatten)]
@@ -105,7 +105,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         return Err(Failure::Error(format!("{file}: there is no [control]; {help}")));
     };
     if let Some(command) = &arguments.command {
-        return change(&database(&control.store), command);
+        return change(control, command);
     }
     let _log = ProcessLog::start(&settings.log).map_err(|error| {
         Failure::Error(format!("cannot start the thread that writes the log: {error}"))
@@ -117,7 +117,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let certificates = Arc::new(ServerCertificates::new(load_certificates(&settings)?));
     let mut running = start(control, &settings, Arc::clone(&certificates))?;
     if let Some(password) = running.take_generated_password() {
-        stdout(&announcement(ADMIN, &password))?;
+        stdout(&announcement(ADMIN, &password, &format!("https://{}", running.address())))?;
     }
     let https = running.address();
     tracing::info!(%https, version = env!("CARGO_PKG_VERSION"), "serving");
@@ -190,12 +190,22 @@ pub(crate) fn put_client(
     manager::put_client(&database(store), name, id, scopes).map_err(Failure::error)
 }
 
-/// What is printed once.
-pub(crate) fn announcement(user: &str, password: &str) -> String {
-    format!("User `{user}` of the control plane, password (shown only now): {password}\n")
+/// What is printed once. `origin`: that of the control plane.
+pub(crate) fn announcement(user: &str, password: &str, origin: &str) -> String {
+    format!(
+        "User `{user}` of the control plane, password (shown only now): {password}\n\
+         It is valid only for replacing it, at {origin}/account/password\n"
+    )
 }
 
-fn change(database: &Database, command: &Command) -> Result<(), Failure> {
+fn change(control: &ControlSettings, command: &Command) -> Result<(), Failure> {
+    let database = &database(&control.store);
+    let change_user = |name: &str, change: UserChange<'_>, password: Option<&NewPassword>| {
+        let generated = change_user(database, name, change, password)?;
+        let origin: Vec<_> = control.issuer.splitn(4, '/').take(3).collect();
+        let print = |password: String| stdout(&announcement(name, &password, &origin.join("/")));
+        generated.map_or(Ok(()), print)
+    };
     match command {
         Command::User(User::List) => {
             let users = manager::list_users(database).map_err(Failure::error)?;
@@ -208,13 +218,13 @@ fn change(database: &Database, command: &Command) -> Result<(), Failure> {
             stdout(&users.into_iter().map(line).collect::<String>())
         }
         Command::User(User::Add { name, password, admin }) => {
-            change_user(database, name, UserChange::Add { admin: *admin }, Some(password))
+            change_user(name, UserChange::Add { admin: *admin }, Some(password))
         }
         Command::User(User::Password { name, password }) => {
-            change_user(database, name, UserChange::Password, Some(password))
+            change_user(name, UserChange::Password, Some(password))
         }
         Command::User(User::Remove { name, clients_to }) => {
-            change_user(database, name, UserChange::Remove { heir: clients_to.as_deref() }, None)
+            change_user(name, UserChange::Remove { heir: clients_to.as_deref() }, None)
         }
         Command::Clients => {
             let mut lines = String::new();
@@ -229,19 +239,19 @@ fn change(database: &Database, command: &Command) -> Result<(), Failure> {
     }
 }
 
+/// Returns the password, if one was generated.
 fn change_user(
     database: &Database,
     name: &str,
     change: UserChange<'_>,
     password: Option<&NewPassword>,
-) -> Result<(), Failure> {
+) -> Result<Option<String>, Failure> {
     let file = password.and_then(|password| password.password_file.as_deref());
     let read = |file: &Path| fs::read_to_string(file).map_err(|e| Failure::file("read", file, &e));
     let given = file.map(read).transpose()?;
     // An editor's newline is not part of the password.
     let given = given.as_deref().map(|text| text.strip_suffix('\n').unwrap_or(text));
-    let changed = manager::change_user(database, name, change, given).map_err(Failure::error)?;
-    changed.map_or(Ok(()), |password| stdout(&announcement(name, &password)))
+    manager::change_user(database, name, change, given).map_err(Failure::error)
 }
 
 /// A private key in PEM.
