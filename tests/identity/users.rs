@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 
 use crate::key_manager::{KeyManager, PASSWORD, basic, error, success};
@@ -230,6 +232,7 @@ fn wrong_changes_of_users_are_refused() {
     let long = "x".repeat(191);
     for (arguments, expect) in [
         (&["user", "add", "admin"][..], "already exists"),
+        (&["user", "roles", "nobody"], "there is no user `nobody`"),
         (&["user", "password", "nobody"], "there is no user `nobody`"),
         (&["user", "remove", "nobody"], "there is no user `nobody`"),
         (&["user", "add", "a\nb"], "a name has"),
@@ -242,4 +245,78 @@ fn wrong_changes_of_users_are_refused() {
         assert!(text.contains(expect), "{arguments:?}: {text}");
     }
     assert_eq!(manager.command(&["user", "list"]).1, "admin (admin)\n");
+}
+
+#[test]
+fn a_scope_of_roles_is_granted_only_to_users_who_have_one() {
+    const VERIFIER: &str = "a-verifier-of-at-least-forty-three-characters-0";
+    let scope = "[[control.scope]]\nname = \"write\"\nroles = [\"writer\", \"admin\"]\n";
+    let manager = KeyManager::with(scope);
+    let profile = json!({
+        "grantType": "password refresh_token authorization_code client_credentials",
+        "callbackUrl": "https://app.example/back", "tokenScope": "read write",
+    });
+    let (id, secret) = manager.register("app", profile);
+    let login = (id.as_str(), secret.as_str());
+    manager.files.write("password-file", PASSWORD);
+    let run = |arguments: &[&str]| {
+        let (code, text) = manager.command(arguments);
+        assert_eq!(code, Some(0), "{text}");
+    };
+    run(&["user", "add", "ann", "--role", "reader", "--password-file", "password-file"]);
+    let roles = ["--role", "reader", "--role", "writer", "--password-file", "password-file"];
+    run(&[&["user", "add", "bob"], &roles[..]].concat());
+    let by_password = |name: &str, scope: &str| {
+        let password = PASSWORD.replace(' ', "+");
+        let form = format!("grant_type=password&username={name}&password={password}&scope={scope}");
+        manager.token(login, &form)
+    };
+    let by_code = |name: &str| {
+        let challenge = jose::token_hash_text(&jose::sha256(VERIFIER.as_bytes()));
+        let redirect = "https%3A%2F%2Fapp.example%2Fback";
+        let form = format!(
+            "response_type=code&client_id={id}&redirect_uri={redirect}&scope=read+write\
+             &code_challenge={challenge}&code_challenge_method=S256&username={name}&password={}\
+             &decision=allow",
+            PASSWORD.replace(' ', "+")
+        );
+        let response = manager.post("/oauth2/authorize", None, &form);
+        let to = response.header("Location").unwrap_or_else(|| panic!("{}", response.text()));
+        let (_, code) = to.split_once("code=").unwrap();
+        let code = code.split('&').next().unwrap();
+        let form = format!(
+            "grant_type=authorization_code&code={code}&redirect_uri={redirect}\
+             &code_verifier={VERIFIER}"
+        );
+        manager.token(login, &form)
+    };
+    for (name, expect) in [("ann", "read"), ("bob", "read write"), ("admin", "read write")] {
+        assert_eq!(by_password(name, "read+write")["scope"], expect, "{name}");
+        assert_eq!(by_code(name)["scope"], expect, "{name}");
+    }
+    assert_eq!(by_password("ann", "write")["scope"], "default");
+    let own = manager.token(login, "grant_type=client_credentials&scope=read+write");
+    assert_eq!(own["scope"], "read write", "of the application itself");
+    let claims = |token: &Value| -> Value {
+        let payload = token["access_token"].as_str().unwrap().split('.').nth(1).unwrap();
+        serde_json::from_slice(&BASE64_URL_SAFE_NO_PAD.decode(payload).unwrap()).unwrap()
+    };
+    let of_bob = by_password("bob", "read+write");
+    assert_eq!(claims(&of_bob)["roles"], json!(["reader", "writer"]));
+    assert_eq!(claims(&by_password("admin", "read"))["roles"], json!(["admin"]));
+
+    // Roles are those of now.
+    run(&["user", "roles", "bob", "reader"]);
+    let refresh = |token: &Value| {
+        let token = token["refresh_token"].as_str().unwrap();
+        manager.token(login, &format!("grant_type=refresh_token&refresh_token={token}"))
+    };
+    let renewed = refresh(&of_bob);
+    assert_eq!((&renewed["scope"], &claims(&renewed)["scope"]), (&json!("read"), &json!("read")));
+    run(&["user", "roles", "ann", "writer"]);
+    assert_eq!(by_password("ann", "read+write")["scope"], "read write");
+    run(&["user", "roles", "ann"]);
+    assert_eq!(claims(&by_password("ann", "read+write")).get("roles"), None);
+    let (code, text) = manager.command(&["user", "roles", "ann", "admin"]);
+    assert!(code == Some(1) && text.contains("user add --admin"), "{text}");
 }

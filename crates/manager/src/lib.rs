@@ -83,6 +83,10 @@ pub struct Options {
     /// Private keys in PEM. The first signs.
     pub keys: Vec<Vec<u8>>,
     pub lifetimes: TokenLifetimes,
+    /// Claims of users that are in access tokens, too.
+    pub access_token_claims: Vec<String>,
+    /// Scopes, each with the roles of which a user needs one.
+    pub scopes: Vec<(String, Vec<String>)>,
     pub trusted: Vec<TrustedIssuer>,
     /// Users besides those in the database, and TLS for the servers that need it.
     pub directory: Option<(LdapSettings, Option<Arc<ClientTls>>)>,
@@ -236,6 +240,8 @@ impl Started {
         (manager.accepts_certificates, manager.authorities) = (clients.is_some(), authorities);
         manager.trusted =
             options.trusted.into_iter().map(|one| Arc::new(Trusted::new(one))).collect();
+        (manager.scopes, manager.access_token_claims) =
+            (options.scopes, options.access_token_claims);
         (manager.directory, manager.api_keys) = (directory, options.api_keys);
         manager.trusted_proxies = options.trusted_proxies;
         manager.cors_origins = options.cors_origins;

@@ -56,6 +56,9 @@ pub(crate) struct Manager {
     /// The `iss` of tokens.
     pub(crate) issuer: String,
     pub(crate) lifetimes: TokenLifetimes,
+    pub(crate) access_token_claims: Vec<String>,
+    /// Scopes, each with the roles of which a user needs one.
+    pub(crate) scopes: Vec<(String, Vec<String>)>,
     pub(crate) trusted: Vec<Arc<Trusted>>,
     /// Whether clients may authenticate by certificates; the CAs of those that are not self-signed.
     pub(crate) accepts_certificates: bool,
@@ -96,6 +99,8 @@ impl Manager {
             keys,
             issuer,
             lifetimes,
+            access_token_claims: Vec::new(),
+            scopes: Vec::new(),
             trusted: Vec::new(),
             accepts_certificates: false,
             authorities: None,

@@ -71,6 +71,15 @@ enum User {
         /// May register clients
         #[arg(long)]
         admin: bool,
+        /// A role, for `[[control.scope]]` and the claim `roles`; can be repeated
+        #[arg(long = "role", value_name = "ROLE")]
+        roles: Vec<String>,
+    },
+    /// Replace the roles of a user; tokens have them from their next refresh on
+    Roles {
+        name: String,
+        /// All roles; none: the user has no role
+        roles: Vec<String>,
     },
     /// Replace the password of a user, print a generated one to be replaced, and revoke the user's tokens
     Password {
@@ -217,8 +226,11 @@ fn change(control: &ControlSettings, command: &Command) -> Result<(), Failure> {
             };
             stdout(&users.into_iter().map(line).collect::<String>())
         }
-        Command::User(User::Add { name, password, admin }) => {
-            change_user(name, UserChange::Add { admin: *admin }, Some(password))
+        Command::User(User::Add { name, password, admin, roles }) => {
+            change_user(name, UserChange::Add { admin: *admin, roles }, Some(password))
+        }
+        Command::User(User::Roles { name, roles }) => {
+            change_user(name, UserChange::Roles(roles), None)
         }
         Command::User(User::Password { name, password }) => {
             change_user(name, UserChange::Password, Some(password))
@@ -287,6 +299,8 @@ fn start(
         issuer: settings.issuer.clone(),
         keys,
         lifetimes: settings.lifetimes,
+        access_token_claims: settings.access_token_claims.clone(),
+        scopes: settings.scopes.clone(),
         trusted: trusted(settings, all),
         providers: settings.providers.clone(),
         ask: ask_provider(&all.upstream_tls),

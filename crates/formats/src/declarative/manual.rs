@@ -75,6 +75,9 @@ pub const MANUAL: &[(&str, &str, &str)] = &[
     ("control.client_ca", "list of paths of PEM files; absent: no certificates of clients", "With this key, OAuth2 clients may authenticate by a certificate (RFC 8705): one that these CAs issued, or one that the client registered, for which the list can be empty. Browsers that have certificates may ask their users for one then. Needs a restart."),
     ("control.trusted_proxies", "list of IP addresses and CIDR blocks; default: []", "Gateways and proxies whose `X-Forwarded-For` says who their clients are, for the pauses after failed attempts and for the log: list the gateways that forward `/token` or send passwords of their clients (docs/credentials.md), and proxies in front of them. Certificates of their clients do not count. They have no limit of connections of one address. Needs a restart."),
     ("control.cors_origins", "list of origins; default: []", "Origins, such as `https://app.example`, whose pages may send requests to the endpoints for tokens, revocation, keys, user info and discovery, and read the responses (CORS). `*`: all. Needs a restart."),
+    ("control.access_token_claims", "list of claims; default: []", "Claims of users, of `[[control.ldap.claim]]` and `[[control.provider.claim]]`, that are in access tokens that are JWTs, too, and thereby in the backend JWT. Needs a restart."),
+    ("control.scope.name", "string; required in this section", "A scope that is granted for users only if they have one of `roles`, besides being registered for the client. Without such a section, a scope is granted for all users. Tokens without a user get it as registered. Changes of this section need a restart."),
+    ("control.scope.roles", "list of strings; required in this section", "Roles of the users who get it: those of `[[control.ldap.role]]`, `[[control.provider.role]]` and `penstock control user roles`; `admin` is that of administrators."),
     ("control.trusted_issuer.name", "string; required in this section", "Name of an issuer whose JWTs are exchanged for tokens by the grant `jwt-bearer` (docs/credentials.md); there can be several. Its user `ann` is `NAME/ann` in tokens. Changes of this section need a restart."),
     ("control.trusted_issuer.iss", "string; required in this section", "The `iss` claim of its JWTs."),
     ("control.trusted_issuer.jwks", "path or https URL; required in this section", "Its public keys, a JWK set. It is read when a key is first needed, then once an hour, and when none of its keys verifies the signature of a JWT, at most every 30 seconds."),
@@ -331,13 +334,14 @@ fn tables(manual: &'static [Row], out: &mut String) {
 }
 
 /// Tables of which there can be several.
-const REPEATED: [&str; 15] = [
+const REPEATED: [&str; 16] = [
     "control.api_keys.api",
     "control.ldap.claim",
     "control.ldap.role",
     "control.provider.claim",
     "control.provider.role",
     "control.provider",
+    "control.scope",
     "control.trusted_issuer",
     "credential",
     "custom",

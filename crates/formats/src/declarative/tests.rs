@@ -96,7 +96,11 @@ issuer = "https://id.example/oauth2/token"
 keys = ["etc/new.key", "etc/old.key"]
 access_token_s = 600
 refresh_token_s = 7200
+access_token_claims = ["email"]
 admin_password = { env = "SHARED" }
+[[control.scope]]
+name = "pets:write"
+roles = ["keeper", "admin"]
 [control.api_keys]
 validity_s = 600
 [[control.api_keys.api]]
@@ -322,6 +326,10 @@ fn every_key_reaches_the_settings() {
     assert_eq!(ldap.mapping.claims, [("email".to_owned(), "mail".to_owned())]);
     let lifetimes = settings.control.as_ref().map(|control| control.lifetimes);
     assert_eq!(lifetimes, Some(model::TokenLifetimes { access_s: 600, refresh_s: 7_200 }));
+    let control = settings.control.as_ref().expect("a section");
+    let roles = ["keeper", "admin"].map(str::to_owned).to_vec();
+    assert_eq!(control.scopes, [("pets:write".to_owned(), roles)]);
+    assert_eq!(control.access_token_claims, ["email"]);
     let keys = settings.control.as_ref().and_then(|control| control.api_keys.as_ref());
     let keys = keys.map(|keys| (keys.validity_s, keys.apis.as_slice()));
     let apis = [("Pets", "1.0.0"), ("Pets", "v2"), ("Orders", "*")];

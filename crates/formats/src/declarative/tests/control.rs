@@ -33,6 +33,14 @@ fn the_control_plane_and_its_store_are_checked() {
         ("refresh_token_s = 315360001", "3:19: `refresh_token_s`"),
         ("access_token_s = 86401", "1:1: larger than `refresh_token_s`"),
         ("access_token_s = 86401\nrefresh_token_s = 86401", ""),
+        ("[[control.scope]]\nname = \"a\"", "3:1: a scope without `roles`"),
+        ("[[control.scope]]\nroles = [\"a\"]", "3:1: no `name`"),
+        ("[[control.scope]]\nname = \"a b\"\nroles = [\"a\"]", "4:8: `a b` is not one scope"),
+        (
+            "[[control.scope]]\nname = \"a\"\nroles = [\"a\"]\n[[control.scope]]\nname = \"a\"\n\
+             roles = [\"b\"]",
+            "7:8: duplicate scope `a`",
+        ),
         ("[control.api_keys]", ""),
         ("[control.api_keys]\nvalidity_s = -1", "4:14: `validity_s`"),
         ("[[control.api_keys.api]]\nversions = []", "3:1: no `name`; 3:1: `versions` is empty"),
