@@ -219,6 +219,7 @@ fn application((number, credential): (usize, KeyCredential)) -> Arc<Application>
         name: format!("application {number}"),
         owner: None,
         plan: Some("Application".to_owned()),
+        attributes: Box::default(),
         keys: Box::new([key]),
         subscriptions: (495..505).map(subscription).collect(),
     })

@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use harness::{Builder, Files, Gateway, Issuer, Upstream, api};
 use jose::{Compact, KeySet, Padding};
 use model::BackendJwt;
@@ -13,6 +15,7 @@ const FIELD: &str = "X-JWT-Assertion";
 fn signing(builder: Builder, signer: &Issuer, header: &str) -> Gateway {
     let backend_jwt = BackendJwt {
         key: signer.pem.clone().into_bytes(),
+        certificate: None,
         header: header.to_owned(),
         issuer: "wso2.org/products/am".to_owned(),
         dialect: "http://wso2.org/claims".to_owned(),
@@ -118,6 +121,7 @@ fn an_application_is_named_as_its_file_is_now() {
     let application = |plan: &str| {
         format!(
             "[application]\nname = \"orders\"\nowner = \"ann\"\nplan = \"50PerMin\"\n\
+             attributes = {{ team = \"billing\", \"cost centre\" = \"7\" }}\n\
              keys = [{{ api_key_sha256 = \"{hash}\", type = \"sandbox\" }}]\n\
              subscriptions = [{{ api = \"A\", version = \"1\", plan = \"{plan}\" }}]\n"
         )
@@ -126,21 +130,30 @@ fn an_application_is_named_as_its_file_is_now() {
     fs::create_dir(files.path("applications")).unwrap();
     files.write("applications/orders.toml", &application("Gold"));
     files.write("signing.pem", &signer.pem);
+    files.write("signing.crt", &signer.certificate);
     let files = files
         .gateway("applications = [\"applications/\"]\n")
-        .toml("[backend_jwt]\nkey = { file = \"signing.pem\" }\n");
+        .toml("[backend_jwt]\nkey = { file = \"signing.pem\" }\ncertificate = \"signing.crt\"\n");
     let gateway = files.start();
+    let certificate = jose::certificates(signer.certificate.as_bytes()).unwrap().remove(0);
+    let thumbprints = jose::certificate_thumbprints(&certificate);
     let tier = || {
         let response = gateway.fetch("GET /a/x", "apikey: key\r\nX-JWT-Assertion: forged\r\n");
         assert_eq!(response.status, 200, "{}", response.text());
         let request = upstream.requests().pop().unwrap();
         assert_eq!(request.header("X-Seen"), Some("yes"), "policies have run");
         assert!(!request.head.contains("forged") && request.header("apikey").is_none());
-        let claims = claims(&signer, request.header(FIELD).unwrap());
+        let jwt = request.header(FIELD).unwrap();
+        let header = BASE64_URL_SAFE_NO_PAD.decode(jwt.split('.').next().unwrap()).unwrap();
+        let header: Value = serde_json::from_slice(&header).unwrap();
+        let expect = [&thumbprints.wso2, &thumbprints.sha256];
+        assert_eq!([&header["x5t"], &header["x5t#S256"]], expect);
+        let claims = claims(&signer, jwt);
         let own = |name: &str| claims[format!("http://wso2.org/claims/{name}")].clone();
         let names = ["subscriber", "applicationname", "applicationtier", "keytype", "usertype"];
         let expect = ["ann", "orders", "50PerMin", "SANDBOX", "Application"];
         assert_eq!(names.map(own), expect);
+        assert_eq!(own("applicationAttributes"), json!({ "team": "billing", "cost centre": "7" }));
         own("tier")
     };
     assert_eq!(tier(), "Gold");

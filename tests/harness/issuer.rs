@@ -23,6 +23,8 @@ pub struct Issuer {
     key: SigningKey,
     /// The private key, for `penstock token sign`.
     pub pem: String,
+    /// The certificate of the key in PEM; empty with an RSA key.
+    pub certificate: String,
     audiences: Vec<String>,
     leeway_s: u64,
     allow_unlimited: bool,
@@ -36,8 +38,8 @@ impl Issuer {
     /// An issuer with a fresh P-256 key.
     #[must_use]
     pub fn new(name: &str) -> Self {
-        let (_, pem) = wire::tls::generate_self_signed(&["localhost"], now_s()).unwrap();
-        Self::with_pem(name, pem)
+        let (certificate, pem) = wire::tls::generate_self_signed(&["localhost"], now_s()).unwrap();
+        Self { certificate, ..Self::with_pem(name, pem) }
     }
 
     /// An issuer with a fresh RSA key of 2048 bits.
@@ -52,6 +54,7 @@ impl Issuer {
             iss: format!("https://{name}.example/token"),
             key: SigningKey::from_pem(pem.as_bytes()).unwrap(),
             pem,
+            certificate: String::new(),
             audiences: Vec::new(),
             leeway_s: 0,
             allow_unlimited: false,

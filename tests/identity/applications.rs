@@ -448,12 +448,18 @@ fn applications_are_written_by_administrators_and_read_by_gateways() {
         (json!({ "keys": [key(json!({ "addresses": [] }))] }), "400 invalid_request"),
         (json!({ "keys": [key(json!({ "addresses": ["10.1.0.0/8"] }))] }), "400 invalid_request"),
         (json!({ "keys": [key(json!({ "referers": vec!["a"; 101] }))] }), "400 invalid_request"),
+        (json!({ "attributes": { "a": 1 } }), "400 invalid_request"),
+        (json!({ "attributes": { "a": "x".repeat(2_048) } }), "400 invalid_request"),
         (json!({ "subscriptions": twice }), "400 invalid_request"),
         (json!({ "subscriptions": [{ "api": "", "version": "1" }] }), "400 invalid_request"),
         (json!({ "plans": "Gold" }), "400 invalid_request"),
     ] {
         assert_eq!(error(&send(&manager, "PUT", "c", &body)), expect, "{body}");
     }
+    let attributes = json!({ "attributes": { "team": "billing" } });
+    assert_eq!(send(&manager, "PUT", "d", &attributes).status, 201);
+    let stored = success(&manager.connect().fetch(&format!("GET {PATH}/d"), &basic(ADMIN)));
+    assert_eq!(stored["attributes"], attributes["attributes"]);
     assert_eq!(put(&manager, "a%2Fb", "y", &[]), 204);
     assert_eq!(put(&manager, "c", "x", &[]), 201, "the key is free");
 }

@@ -124,6 +124,12 @@ impl KeyManager {
         (text("clientId"), text("clientSecret"))
     }
 
+    /// Sends the form by which the user `name` replaces a password.
+    pub(crate) fn replace_password(&self, name: &str, old: &str, new: &str) -> Response {
+        let form = format!("username={name}&password={old}&new_password={new}&repeated={new}");
+        self.post("/account/password", None, &form)
+    }
+
     /// Removes an application.
     pub(crate) fn unregister(&self, id: &str) -> Response {
         let path = "/api/identity/oauth2/dcr/v1.1/register";

@@ -13,7 +13,7 @@ const REASON: &str = "the directory of users does not respond; try again later";
 /// `[control.ldap]` of a key manager that uses `server`, by `url`, with more keys.
 fn files(url: &str, more: &str, server: &Slapd) -> Files {
     let files = Files::new().toml(&format!(
-        "{CONTROL}[control.ldap]\nurls = [\"{url}\"]\nbind_dn = \"cn=penstock,{SUFFIX}\"\n\
+        "{CONTROL}access_token_claims = [\"name\"]\n[control.ldap]\nurls = [\"{url}\"]\nbind_dn = \"cn=penstock,{SUFFIX}\"\n\
          bind_password = {{ file = \"ldap-password\" }}\nbase = \"ou=people,{SUFFIX}\"\n{more}\n\
          [upstream_tls]\nca = [\"ldap.crt\"]\nsystem_roots = false\n"
     ));
@@ -104,6 +104,7 @@ fn a_user_of_the_directory_signs_in_with_claims_and_roles() {
     let roles = json!(["admin", "reader"]);
     assert_eq!((&access["sub"], &access["roles"]), (&json!("ann"), &roles));
     assert_eq!(access.get("email"), None, "only in ID tokens");
+    assert_eq!(access["name"], json!("Ann Example"), "as `access_token_claims` has it");
     assert_eq!((&id["sub"], &id["roles"]), (&json!("ann"), &roles));
     assert_eq!((&id["email"], &id["name"]), (&json!("ann@example.org"), &json!("Ann Example")));
     let bearer = format!("Authorization: Bearer {}\r\n", issued["access_token"].as_str().unwrap());

@@ -86,7 +86,7 @@ fn the_scope_openid_brings_an_id_token_and_the_claims_of_the_user() {
     // Source: OpenID Connect Core 1.0 section 3.1.3.6, for RS256.
     let bearer = format!("Authorization: Bearer {}\r\n", text(&issued, "access_token"));
     let user = success(&userinfo(&manager, &bearer));
-    assert_eq!(user, json!({ "sub": "admin", "preferred_username": "admin" }));
+    assert_eq!(user, json!({ "sub": "admin", "preferred_username": "admin", "roles": ["admin"] }));
 
     let without = manager.token(login, &format!("{SIGN_IN}&scope=read"));
     assert_eq!(without.get("id_token"), None);

@@ -150,7 +150,10 @@ fn the_gateway_follows_its_key_manager_also_after_a_restart() {
     let folder = data();
     let (mut process, printed) = up(folder.path());
     let (_, password) = printed.split_once("(shown only now): ").unwrap();
-    let admin = format!("admin:{}", password.lines().next().unwrap());
+    let password = password.lines().next().unwrap();
+    let form = format!("-d username=admin -d password={password} -d new_password=chosen-here");
+    control(&printed, "", "account/password", &(form + " -d repeated=chosen-here"));
+    let admin = "admin:chosen-here";
     let secret = folder.path().join("data dir/keys/gateway-secret");
     let mode = fs::metadata(&secret).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
@@ -161,8 +164,7 @@ fn the_gateway_follows_its_key_manager_also_after_a_restart() {
     // Its tokens are opaque, and its application is only in the database.
     let profile = r#"{"clientName": "mine", "owner": "admin", "grantType": "client_credentials",
         "saasApp": true, "tokenType": "OAUTH"}"#;
-    let registered =
-        control(&printed, &admin, "client-registration/v0.17/register", &json(profile));
+    let registered = control(&printed, admin, "client-registration/v0.17/register", &json(profile));
     let client =
         format!("{}:{}", value(&registered, "clientId"), value(&registered, "clientSecret"));
     let application = format!(
@@ -171,7 +173,7 @@ fn the_gateway_follows_its_key_manager_also_after_a_restart() {
         value(&registered, "clientId")
     );
     let put = format!("-X PUT {}", json(&application));
-    control(&printed, &admin, "api/penstock/applications/mine", &put);
+    control(&printed, admin, "api/penstock/applications/mine", &put);
     let issued = |printed: &str| {
         let form = "-d grant_type=client_credentials";
         value(&control(printed, &client, "oauth2/token", form), "access_token")

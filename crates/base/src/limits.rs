@@ -422,6 +422,11 @@ pub const CONDITION_GROUPS_MAX: usize = 16;
 pub const CONDITIONS_MAX: usize = 8;
 /// Most deny policies. More: an error of the configuration.
 pub const DENY_MAX: usize = 1_000;
+/// Most attributes of an application. More: an error of its file, or 400.
+pub const APPLICATION_ATTRIBUTES_MAX: usize = 32;
+/// Longest names and values of an application's attributes, together, in bytes: upstreams get them in a header field.
+/// More: an error of its file, or 400.
+pub const APPLICATION_ATTRIBUTES_BYTES_MAX: usize = 2 * 1024;
 /// How long a backend JWT is valid, in seconds. Source: WSO2's `expiry_time`.
 pub const BACKEND_JWT_S: u64 = 900;
 /// Least `expires_s`, in seconds.

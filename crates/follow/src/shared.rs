@@ -53,6 +53,7 @@ mod tests {
             name: String::new(),
             owner: None,
             plan: None,
+            attributes: Box::default(),
             keys: Box::default(),
             subscriptions: apis.iter().map(subscription).collect(),
         }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use base::limits::{BACKEND_JWT_MARGIN_S, BACKEND_JWTS_BYTES_MAX};
 use expression::json::{self, Document};
-use jose::{Header, SigningKey};
+use jose::SigningKey;
 use model::{BackendJwt, Caller, KeyType, TokenType};
 use stages::{ApiRoutes, Subscriber};
 
@@ -21,7 +21,8 @@ use crate::message::HeadEdits;
 pub(crate) struct Signer {
     settings: BackendJwt,
     key: SigningKey,
-    header: Header,
+    /// Of the JWT, as JSON.
+    header: String,
 }
 
 impl Signer {
@@ -30,8 +31,13 @@ impl Signer {
         let made = SigningKey::from_pem(&settings.key).map_err(|error| error.to_string());
         let made = made.and_then(|key| {
             let kid = key.thumbprint().map_err(|error| error.to_string())?;
+            let thumbprints = settings.certificate.as_deref().map(jose::certificate_thumbprints);
+            let thumbprints = thumbprints.map_or_else(String::new, |of| {
+                format!(",\"x5t\":\"{}\",\"x5t#S256\":\"{}\"", of.wso2, of.sha256)
+            });
+            let alg = key.algorithm();
             let header =
-                Header { alg: key.algorithm(), kid: Some(kid), typ: Some("JWT".to_owned()) };
+                format!("{{\"alg\":\"{alg}\",\"kid\":\"{kid}\",\"typ\":\"JWT\"{thumbprints}}}");
             Ok(Arc::new(Self { settings: settings.clone(), key, header }))
         });
         made.map_err(|problem| tracing::error!(problem, "no backend JWT can be signed")).ok()
@@ -48,7 +54,7 @@ impl Signer {
 
     fn sign(&self, of: &Asserted<'_>, token: Option<&[u8]>, now_s: u64) -> Option<Rc<str>> {
         let claims = claims(&self.settings, of, token.and_then(claims_of).as_ref(), now_s);
-        match self.key.sign(&self.header, claims.text()) {
+        match self.key.sign_text(self.key.algorithm(), &self.header, claims.text()) {
             Ok(signed) => Some(signed.into()),
             Err(error) => {
                 tracing::error!(%error, "a backend JWT was not signed");
@@ -162,6 +168,14 @@ fn claims(
         if let Some(value) = value {
             out.key(&format!("{dialect}/{name}")).string(&value);
         }
+    }
+    let attributes = of.subscriber.map(|subscriber| &subscriber.application.attributes);
+    if let Some(attributes) = attributes.filter(|attributes| !attributes.is_empty()) {
+        out.key(&format!("{dialect}/applicationAttributes")).begin_object();
+        for (name, value) in attributes {
+            out.key(name).string(value);
+        }
+        out.end();
     }
     let root = token.map(Document::root).filter(|root| root.kind() == json::Kind::Object);
     for (name, value) in root.into_iter().flat_map(json::Ref::members) {

@@ -81,7 +81,7 @@ pub use password::{PasswordHash, SALT_BYTES};
 pub use pem::certificates;
 pub use revocations::{Revocation, RevocationPage, revocation_page, token_hash, token_hash_text};
 pub use sealed::SealingKeys;
-pub use sign::SigningKey;
+pub use sign::{CertificateThumbprints, SigningKey, certificate_thumbprints};
 pub use sign_in::{ExpectedIdToken, IdTokenProblem, SignInAttempt, check_id_token, fresh_sign_in};
 pub use subscriptions::{SubscribedApi, TokenSubscriptions};
 pub use token_response::{IssuedTokens, is_invalid_grant, issued_tokens};

@@ -1,21 +1,24 @@
 //! Signing, for `penstock token sign` and the keys that `penstock up` generates.
 
 use aws_lc_rs::encoding::{AsBigEndian, AsDer, EcPrivateKeyBin};
-use aws_lc_rs::hmac;
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::rsa::KeySize;
 use aws_lc_rs::signature::{
     self, EcdsaKeyPair, EcdsaSigningAlgorithm, Ed25519KeyPair, KeyPair, RsaEncoding, RsaKeyPair,
 };
+use aws_lc_rs::{digest, hmac};
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE;
 
 use crate::algorithm::Algorithm;
-use crate::base64url;
+use crate::base64url::{self, Padding};
 use crate::claims::Claims;
 use crate::error::{KeyError, SignError};
 use crate::json;
 use crate::jwk;
-use crate::jws::Header;
+use crate::jws::{Compact, Header};
 use crate::key::{Curve, hmac_algorithms};
+use crate::keyset::KeySet;
 use crate::{der, pem};
 
 /// A private key or a shared secret.
@@ -162,6 +165,14 @@ impl SigningKey {
         Ok(base64url::encode(&jwk::thumbprint_of(&members)))
     }
 
+    /// Whether the other half of the key is among `keys`.
+    pub fn is_private_key_of(&self, keys: &KeySet) -> bool {
+        let header = Header { alg: self.algorithm(), kid: None, typ: None };
+        let Ok(jws) = self.sign(&header, "{}") else { return false };
+        Compact::parse(jws.as_bytes(), Padding::Rejected)
+            .is_ok_and(|jws| jws.verify_signature(keys).is_ok())
+    }
+
     /// A secret for `purpose` that only the private key results in, however its file is written.
     ///
     /// # Errors
@@ -247,6 +258,26 @@ impl SigningKey {
                 Some(hmac::sign(&key, message).as_ref().to_vec())
             }
         }
+    }
+}
+
+/// By what a JWT names the certificate of its key.
+pub struct CertificateThumbprints {
+    /// `x5t` as WSO2 writes it, and validators made for it expect it: padded base64url of the hexadecimal digits of the
+    /// SHA-1, instead of the SHA-1. Source: WSO2's `AbstractAPIMgtGatewayJWTGenerator`.
+    pub wso2: String,
+    /// `x5t#S256`. Source: RFC 7515 section 4.1.8.
+    pub sha256: String,
+}
+
+/// Those of the certificate in DER.
+#[must_use]
+pub fn certificate_thumbprints(der: &[u8]) -> CertificateThumbprints {
+    let sha1 = digest::digest(&digest::SHA1_FOR_LEGACY_USE_ONLY, der);
+    let digits: String = sha1.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    CertificateThumbprints {
+        wso2: BASE64_URL_SAFE.encode(digits),
+        sha256: base64url::encode(&crate::sha256(der)),
     }
 }
 

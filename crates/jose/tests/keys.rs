@@ -2,7 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use penstock_jose::{Algorithm, Compact, Header, KeyError, KeySet, Padding, SignError, SigningKey};
+use penstock_jose::{
+    Algorithm, Compact, Header, KeyError, KeySet, Padding, SignError, SigningKey,
+    certificate_thumbprints, certificates,
+};
 use proptest::prelude::*;
 
 const RSA: [Algorithm; 6] = [
@@ -370,4 +373,13 @@ fn set(document: &str) -> Result<KeySet, KeyError> {
 fn base64(bytes: &[u8]) -> String {
     use base64::Engine;
     base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(bytes)
+}
+
+/// Computed with `openssl x509 -fingerprint` and `basenc --base64url`.
+#[test]
+fn a_certificate_has_the_thumbprints_of_wso2_and_of_the_standard() {
+    let pem = key_file!("p256.certificate");
+    let thumbprints = certificate_thumbprints(&certificates(pem).unwrap()[0]);
+    assert_eq!(thumbprints.wso2, "ZDg2Mjc1ZmI1MTUzNTIxNWRhNjg4MjZiMzU4ZTIzMjNmMDBiZTE4Yg==");
+    assert_eq!(thumbprints.sha256, "aqOhY_lz6AYe1eqQ1onmYrrhOb8zw_MdI10wrJJKscs");
 }

@@ -2,7 +2,7 @@
 //! the gateways that follow both: whose credentials may use which APIs, under which plans ([`crate::plans`]).
 //! docs/quotas.md describes them.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use http::{HeaderMap, StatusCode};
 use percent_encoding::percent_decode_str;
@@ -32,6 +32,8 @@ struct Application {
     owner: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     plan: Option<String>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    attributes: BTreeMap<String, String>,
     #[serde(default)]
     keys: Vec<Key>,
     #[serde(default)]
@@ -234,6 +236,15 @@ impl Application {
         if let Some(wrong) = names.chain(plans.flatten()).find(|name| !is_name(name)) {
             let most = limits::NAME_BYTES_MAX;
             return Err(format!("the name `{wrong}` does not have 1 to {most} printable bytes"));
+        }
+        let (most, bytes_most) = (
+            base::limits::APPLICATION_ATTRIBUTES_MAX,
+            base::limits::APPLICATION_ATTRIBUTES_BYTES_MAX,
+        );
+        let attributes = &self.attributes;
+        let bytes: usize = attributes.iter().map(|(name, value)| name.len() + value.len()).sum();
+        if attributes.len() > most || bytes > bytes_most {
+            return Err(format!("more than {most} attributes, or {bytes_most} bytes of them"));
         }
         let mut known = HashSet::new();
         let mut pairs = subscriptions.iter().map(|one| (&one.api, &one.version));

@@ -55,7 +55,7 @@ pub(crate) async fn exchange(
         }
     }
     let scope = granted(form.get("scope"), &client.scopes, None);
-    stored(manager, issue(manager, &Grant::new(manager, client, Some(&user), scope)).await?, None)
+    stored(manager, issue(manager, Grant::new(manager, client, Some(&user), scope)).await?, None)
         .await
 }
 

@@ -178,7 +178,7 @@ pub(crate) async fn poll(
             grant.family = Some(&device.family);
             grant.with_refresh = has(&client.grants, "refresh_token");
             grant.sign_in = Some(SignIn { nonce: "", time_s: device.auth_s });
-            let issued = issue(manager, &grant).await?;
+            let issued = issue(manager, grant).await?;
             let first = manager.store.exchange_device(&device, &issued.rows).await?;
             if first { Ok(issued.body) } else { Err(WRONG) }
         }

@@ -62,7 +62,7 @@ pub(crate) async fn exchange(
     grant.family = Some(&subject.family);
     let left_s = claims["exp"].as_u64().unwrap_or(0).saturating_sub(manager.now_s());
     grant.access_s = grant.access_s.min(left_s);
-    let mut body = stored(manager, issue(manager, &grant).await?, own.as_ref()).await?;
+    let mut body = stored(manager, issue(manager, grant).await?, own.as_ref()).await?;
     body["issued_token_type"] = json!(requested);
     Ok(body)
 }

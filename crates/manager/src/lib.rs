@@ -9,6 +9,7 @@
 //! Architecture invariant: no SQL (that is `store`'s), no file, and no dependency on the data plane. Secrets and
 //! opaque tokens are kept only as hashes, and neither they nor passwords are logged.
 
+mod account;
 mod api_keys;
 mod applications;
 mod assertion;
@@ -82,6 +83,10 @@ pub struct Options {
     /// Private keys in PEM. The first signs.
     pub keys: Vec<Vec<u8>>,
     pub lifetimes: TokenLifetimes,
+    /// Claims of users that are in access tokens, too.
+    pub access_token_claims: Vec<String>,
+    /// Scopes, each with the roles of which a user needs one.
+    pub scopes: Vec<(String, Vec<String>)>,
     pub trusted: Vec<TrustedIssuer>,
     /// Users besides those in the database, and TLS for the servers that need it.
     pub directory: Option<(LdapSettings, Option<Arc<ClientTls>>)>,
@@ -96,7 +101,7 @@ pub struct Options {
     pub cors_origins: Vec<String>,
     /// The CAs of clients that authenticate by certificates, in PEM. `None`: no client does.
     pub client_ca: Option<Vec<Vec<u8>>>,
-    /// The password of [`ADMIN`] if the start creates that user; `None`: one is generated.
+    /// The password of [`ADMIN`] if the start creates that user; `None`: one is generated, to be replaced first.
     pub admin_password: Option<String>,
 }
 
@@ -235,6 +240,8 @@ impl Started {
         (manager.accepts_certificates, manager.authorities) = (clients.is_some(), authorities);
         manager.trusted =
             options.trusted.into_iter().map(|one| Arc::new(Trusted::new(one))).collect();
+        (manager.scopes, manager.access_token_claims) =
+            (options.scopes, options.access_token_claims);
         (manager.directory, manager.api_keys) = (directory, options.api_keys);
         manager.trusted_proxies = options.trusted_proxies;
         manager.cors_origins = options.cors_origins;

@@ -56,6 +56,9 @@ pub(crate) struct Manager {
     /// The `iss` of tokens.
     pub(crate) issuer: String,
     pub(crate) lifetimes: TokenLifetimes,
+    pub(crate) access_token_claims: Vec<String>,
+    /// Scopes, each with the roles of which a user needs one.
+    pub(crate) scopes: Vec<(String, Vec<String>)>,
     pub(crate) trusted: Vec<Arc<Trusted>>,
     /// Whether clients may authenticate by certificates; the CAs of those that are not self-signed.
     pub(crate) accepts_certificates: bool,
@@ -96,6 +99,8 @@ impl Manager {
             keys,
             issuer,
             lifetimes,
+            access_token_claims: Vec::new(),
+            scopes: Vec::new(),
             trusted: Vec::new(),
             accepts_certificates: false,
             authorities: None,
@@ -292,8 +297,21 @@ impl Manager {
         self.signed_in(&name, &password, peer).await?.ok_or(Refusal::InvalidUser)
     }
 
-    /// The user `name`, if they exist and have this password.
+    /// The user `name`, if they exist and have this password, which they do not have to replace first.
     pub(crate) async fn signed_in(
+        &self,
+        name: &str,
+        password: &str,
+        peer: &Peer,
+    ) -> Result<Option<User>, Refusal> {
+        match self.with_password(name, password, peer).await? {
+            Some(user) if user.one_time => Err(Refusal::OneTimePassword),
+            user => Ok(user),
+        }
+    }
+
+    /// The user `name`, if they exist and have this password.
+    pub(crate) async fn with_password(
         &self,
         name: &str,
         password: &str,
@@ -317,6 +335,12 @@ impl Manager {
                 Ok(None)
             }
         }
+    }
+
+    /// The hash of a new password.
+    pub(crate) async fn hashed(&self, password: &str) -> Result<String, Refusal> {
+        let hash = self.passwords.hash(password.to_owned()).await;
+        hash.map_err(|Busy| Refusal::Unavailable)
     }
 
     /// By the store, or by the directory if it has no such user of its own.

@@ -16,7 +16,7 @@ use crate::reply::Refusal;
 use crate::{limits, secrets};
 
 /// The role whose users may register clients.
-const ADMIN: &str = "admin";
+pub(crate) const ADMIN: &str = "admin";
 /// The claim with the roles of a user.
 pub(crate) const ROLES: &str = "roles";
 /// The name of `[control.ldap]` as a source.
@@ -73,6 +73,7 @@ impl Profile {
             source_id,
             name: self.name,
             password: String::new(),
+            one_time: false,
             created_s: now_s,
             source: self.source,
             claims,
@@ -215,7 +216,16 @@ impl Manager {
     }
 }
 
-/// What the source says about `user`.
+/// What the source says about `user`, or the command line about one of the store: their roles, of which `admin` is one.
 pub(crate) fn claims(user: &User) -> Map<String, Value> {
-    serde_json::from_str(&user.claims).unwrap_or_default()
+    let mut claims: Map<String, Value> = serde_json::from_str(&user.claims).unwrap_or_default();
+    if user.admin {
+        let roles = claims.entry(ROLES).or_insert_with(|| Value::Array(Vec::new()));
+        if let Value::Array(roles) = roles
+            && !roles.iter().any(|role| role == ADMIN)
+        {
+            roles.insert(0, ADMIN.into());
+        }
+    }
+    claims
 }

@@ -1,9 +1,9 @@
-//! Verification of passwords, on threads of their own, a few at a time.
+//! Hashing and verification of passwords, on threads of their own, a few at a time.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use base::Entropy;
+use base::{Entropy, SystemEntropy};
 use jose::{PasswordHash, SALT_BYTES};
 use tokio::sync::Semaphore;
 
@@ -11,7 +11,7 @@ use crate::limits;
 
 pub(crate) struct Passwords(Arc<Semaphore>);
 
-/// Too many passwords are being verified.
+/// Too many passwords are being verified, or there is not enough memory.
 #[derive(Debug)]
 pub(crate) struct Busy;
 
@@ -26,17 +26,32 @@ impl Passwords {
         password: String,
         expected: Option<String>,
     ) -> Result<bool, Busy> {
-        let wait = Duration::from_millis(limits::PASSWORD_WAIT_MS_MAX);
-        let permit = tokio::time::timeout(wait, Arc::clone(&self.0).acquire_owned()).await;
-        let permit = permit.map_err(|_| Busy)?.map_err(|_| Busy)?;
-        let check = move || {
-            // Until the end of the work: the request that waits for it may be cancelled.
-            let _permit = permit;
+        self.run(move || {
             let hash = expected.as_deref().and_then(PasswordHash::parse);
             hash.unwrap_or_else(|| PasswordHash::stand_in([].into_iter()))
                 .verify(password.as_bytes())
+        })
+        .await
+    }
+
+    /// The hash of `password` with a new salt.
+    pub(crate) async fn hash(&self, password: String) -> Result<String, Busy> {
+        self.run(move || hash(&password, &SystemEntropy)).await?.ok_or(Busy)
+    }
+
+    async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Busy> {
+        let wait = Duration::from_millis(limits::PASSWORD_WAIT_MS_MAX);
+        let permit = tokio::time::timeout(wait, Arc::clone(&self.0).acquire_owned()).await;
+        let permit = permit.map_err(|_| Busy)?.map_err(|_| Busy)?;
+        let run = move || {
+            // Until the end of the work: the request that waits for it may be cancelled.
+            let _permit = permit;
+            work()
         };
-        tokio::task::spawn_blocking(check).await.map_err(|_| Busy)
+        tokio::task::spawn_blocking(run).await.map_err(|_| Busy)
     }
 }
 

@@ -14,6 +14,9 @@ use crate::limits;
 
 pub(crate) type Reply = Response<Full<Bytes>>;
 
+pub(crate) const ONE_TIME_PASSWORD: &str =
+    "the user has to replace this password first, at /account/password";
+
 /// Why a request is rejected. The names are those of RFC 6749 section 5.2 and RFC 7591 section 3.2.2.
 #[derive(Debug)]
 pub(crate) enum Refusal {
@@ -36,6 +39,8 @@ pub(crate) enum Refusal {
     Conflict(String),
     /// Wrong user name or password.
     InvalidUser,
+    /// The password is right, and valid for nothing but being replaced.
+    OneTimePassword,
     /// Who sends the request may not do this.
     Forbidden(&'static str),
     /// Too many failures; the next attempt may be made in so many seconds.
@@ -87,6 +92,7 @@ impl Refusal {
             | Self::InvalidMetadata(_)
             | Self::InvalidDocument(_)
             | Self::Conflict(_)
+            | Self::OneTimePassword
             | Self::Forbidden(_)
             | Self::NotFound
             | Self::TooLarge
@@ -115,6 +121,7 @@ impl Refusal {
             Self::InvalidDocument(why) => return (StatusCode::BAD_REQUEST, "invalid_request", why.clone()),
             Self::Conflict(why) => return (StatusCode::CONFLICT, "conflict", why.clone()),
             Self::InvalidUser => (401, "access_denied", "unknown user or wrong password"),
+            Self::OneTimePassword => (403, "access_denied", ONE_TIME_PASSWORD),
             Self::Forbidden(why) => (403, "access_denied", *why),
             Self::Slowed { .. } => (429, "slow_down", "too many failed attempts; try again later"),
             Self::NotFound => (404, "not_found", "there is no such resource"),

@@ -12,8 +12,8 @@ use crate::manager::Manager;
 use crate::peer::Peer;
 use crate::reply::{Refusal, Reply};
 use crate::{
-    api_keys, applications, authorize, device, federation, inspect, limits, metadata, oidc,
-    register, revocations, token,
+    account, api_keys, applications, authorize, device, federation, inspect, limits, metadata,
+    oidc, register, revocations, token,
 };
 
 const APPLICATIONS: &str = "/api/penstock/applications";
@@ -69,6 +69,13 @@ pub(crate) async fn answer(
         "/oauth2/device" => {
             get(&parts.method)?;
             device::ask(manager, &query(&parts.uri)?, None, peer).await
+        }
+        account::PATH if parts.method == Method::POST => {
+            account::replace(manager, &form(head, body).await?, peer).await
+        }
+        account::PATH => {
+            get(&parts.method)?;
+            Ok(account::ask())
         }
         "/oauth2/apikey" => {
             // HEAD would issue a key that nobody receives.

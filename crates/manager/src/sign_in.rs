@@ -37,6 +37,11 @@ pub(crate) async fn signed_in(
     match manager.signed_in(user, password, peer).await {
         Ok(Some(user)) => Ok(Ok((user, manager.now_s()))),
         Ok(None) => Ok(Err((StatusCode::FORBIDDEN, "Unknown user or wrong password."))),
+        Err(Refusal::OneTimePassword) => {
+            let message = "You have to <a href=\"/account/password\" target=\"_blank\">replace your \
+                           password</a> first. Then sign in here.";
+            Ok(Err((StatusCode::FORBIDDEN, message)))
+        }
         Err(Refusal::Directory) => {
             let message = "The directory of users does not respond. Try again later.";
             Ok(Err((StatusCode::SERVICE_UNAVAILABLE, message)))
@@ -53,7 +58,7 @@ pub(crate) struct Page<'a> {
     pub(crate) scope: &'a str,
     /// A sentence for the user, or empty.
     pub(crate) note: &'a str,
-    /// Why the last attempt failed, or empty.
+    /// Why the last attempt failed, in HTML, or empty.
     pub(crate) message: &'a str,
     /// The name that the user entered before.
     pub(crate) user: &'a str,
@@ -115,7 +120,7 @@ impl Page<'_> {
 }
 
 /// `text` for HTML, also inside a quoted attribute.
-fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

@@ -13,7 +13,7 @@ use crate::manager::Manager;
 use crate::oidc::{OPENID, SignIn};
 use crate::outside::ROLES;
 use crate::peer::Peer;
-use crate::reply::{Refusal, Reply};
+use crate::reply::{ONE_TIME_PASSWORD, Refusal, Reply};
 use crate::{bearer, device, dpop, exchange, limits, oidc, outside, reply, secrets};
 
 /// The grant types, as registered and in the discovery document.
@@ -156,7 +156,7 @@ async fn client_credentials(
     form: &Form,
 ) -> Result<Value, Refusal> {
     let scope = granted(form.get("scope"), &client.scopes, None);
-    stored(manager, issue(manager, &Grant::new(manager, client, None, scope)).await?, None).await
+    stored(manager, issue(manager, Grant::new(manager, client, None, scope)).await?, None).await
 }
 
 async fn password(
@@ -168,13 +168,16 @@ async fn password(
     const WRONG: Refusal = Refusal::InvalidGrant("unknown user or wrong password");
     let user = form.required("username", "`username` is missing")?;
     let password = form.required("password", "`password` is missing")?;
-    let user = manager.signed_in(user, password, peer).await?.ok_or(WRONG)?;
+    let user = match manager.signed_in(user, password, peer).await {
+        Err(Refusal::OneTimePassword) => return Err(Refusal::InvalidGrant(ONE_TIME_PASSWORD)),
+        user => user?.ok_or(WRONG)?,
+    };
     let scope = granted(form.get("scope"), &client.scopes, Some(OPENID));
     let mut grant = Grant::new(manager, client, Some(&user.name), scope);
     grant.claims = outside::claims(&user);
     grant.with_refresh = has(&client.grants, "refresh_token");
     grant.sign_in = Some(SignIn { nonce: "", time_s: manager.now_s() });
-    stored(manager, issue(manager, &grant).await?, Some(&user)).await
+    stored(manager, issue(manager, grant).await?, Some(&user)).await
 }
 
 /// Exchanges an authorisation code. One that was exchanged before revokes its tokens, but only if the request is right
@@ -200,7 +203,7 @@ async fn code(manager: &Manager, client: &Requester, form: &Form) -> Result<Valu
     grant.with_refresh = has(&client.grants, "refresh_token");
     grant.sign_in = Some(SignIn { nonce: &code.nonce, time_s: code.auth_s });
     // An expired one is spent too, since it may have been exchanged before.
-    let issued = if user.is_some() { Some(issue(manager, &grant).await?) } else { None };
+    let issued = if user.is_some() { Some(issue(manager, grant).await?) } else { None };
     let rows = issued.as_ref().map_or(&[][..], |issued| &issued.rows);
     if manager.store.exchange(&code, rows).await? == Rotation::Reused {
         tracing::warn!(client = client.id, "a code was used twice; its tokens are revoked");
@@ -235,7 +238,7 @@ async fn refresh(manager: &Manager, client: &Requester, form: &Form) -> Result<V
         let left_s = old.expires_s.saturating_sub(manager.now_s());
         grant.access_s = grant.access_s.min(left_s);
     }
-    let mut issued = issue(manager, &grant).await?;
+    let mut issued = issue(manager, grant).await?;
     for row in issued.rows.iter_mut().filter(|row| row.kind == TokenKind::Refresh) {
         if is_provided {
             row.expires_s = row.expires_s.min(old.expires_s);
@@ -269,7 +272,11 @@ pub(crate) async fn stored(
 }
 
 /// Issues tokens for a grant of which everything but the use of its proof was checked.
-pub(crate) async fn issue(manager: &Manager, grant: &Grant<'_>) -> Result<Issued, Refusal> {
+pub(crate) async fn issue(manager: &Manager, mut grant: Grant<'_>) -> Result<Issued, Refusal> {
+    if grant.user.is_some() {
+        grant.scope = for_roles(&manager.scopes, grant.scope, grant.claims.get(ROLES));
+    }
+    let grant = &grant;
     if let Some(proof) = &grant.client.proof {
         manager.spend_proof(proof, &grant.client.id).await?;
     }
@@ -351,8 +358,11 @@ fn claims(manager: &Manager, grant: &Grant<'_>, now_s: u64, jti: &str) -> Value 
         "exp": now_s.saturating_add(grant.access_s),
         "jti": jti,
     });
-    if let Some(roles) = grant.claims.get(ROLES) {
-        claims[ROLES] = roles.clone();
+    let names = manager.access_token_claims.iter().map(String::as_str);
+    for name in names.chain([ROLES]) {
+        if let Some(value) = grant.claims.get(name) {
+            claims[name] = value.clone();
+        }
     }
     if let Some(thumbprint) = &grant.client.thumbprint {
         claims["cnf"] = json!({ "x5t#S256": thumbprint });
@@ -378,6 +388,18 @@ pub(crate) fn granted(requested: Option<&str>, registered: &str, more: Option<&s
         }
     }
     if scopes.is_empty() { DEFAULT_SCOPE.to_owned() } else { scopes.join(" ") }
+}
+
+/// The scopes of `scope` that a user with `roles` may have. `bound`: scopes, each with the roles of which one is needed.
+fn for_roles(bound: &[(String, Vec<String>)], scope: String, roles: Option<&Value>) -> String {
+    let roles = roles.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let has_role = |wanted: &String| roles.iter().any(|role| role.as_str() == Some(wanted));
+    let is_granted = |scope: &&str| {
+        let bound = bound.iter().find(|(name, _)| name == scope);
+        bound.is_none_or(|(_, wanted)| wanted.iter().any(has_role))
+    };
+    let granted: Vec<&str> = scope.split(' ').filter(is_granted).collect();
+    if granted.is_empty() { DEFAULT_SCOPE.to_owned() } else { granted.join(" ") }
 }
 
 /// The requested scopes, or all, of an earlier token of a user; without those that `client` no longer has.

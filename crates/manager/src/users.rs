@@ -1,10 +1,12 @@
 //! Users, as the command line changes them: also while the control plane runs.
 
 use base::{Clock, SystemClock, SystemEntropy};
-use store::{Database, Store, StoreError, User};
+use serde_json::json;
+use store::{Database, NewPassword, Store, StoreError, User};
 
 use crate::manager::is_name;
-use crate::{StartError, limits, passwords, runtime, secrets};
+use crate::outside::ROLES;
+use crate::{StartError, limits, outside, passwords, runtime, secrets};
 
 /// The user whom the first start creates.
 pub const ADMIN: &str = "admin";
@@ -26,6 +28,15 @@ pub enum UserError {
     Password,
     #[error("the user `{0}` signs in with the password of `{1}`; change it there")]
     Elsewhere(String, String),
+    #[error("the roles of the user `{0}` come from `{1}`; change them there")]
+    RolesElsewhere(String, String),
+    #[error(
+        "a role has 1 to {} bytes, without control characters; all together have at most {}; `admin` is given by \
+         `user add --admin`",
+        limits::NAME_BYTES_MAX,
+        limits::LIST_BYTES_MAX
+    )]
+    Roles,
     #[error(
         "`{0}` has registered {1} clients; give them to an administrator by `--clients-to NAME`, \
          or remove them first"
@@ -49,7 +60,10 @@ pub enum UserChange<'a> {
     Add {
         /// Whether the user may register clients.
         admin: bool,
+        roles: &'a [String],
     },
+    /// Replaces the roles.
+    Roles(&'a [String]),
     /// Replaces the password, and revokes the user's tokens.
     Password,
     /// Removes the user and their tokens.
@@ -59,7 +73,8 @@ pub enum UserChange<'a> {
     },
 }
 
-/// Changes the user `name`. Returns the password, if one was generated since none was given.
+/// Changes the user `name`. Returns the password, if one was generated since none was given: the user has to replace it
+/// at `/account/password` before it is valid elsewhere.
 ///
 /// # Errors
 /// The name or password is not allowed, the user exists or does not, or the store cannot be used.
@@ -82,10 +97,26 @@ pub fn change_user(
     runtime()?.block_on(async {
         let store = Store::open(database).await?;
         let (done, generated) = match change {
-            UserChange::Add { admin } => {
+            UserChange::Add { admin, roles } => {
                 let generated = generated();
                 let chosen = password.or(generated.as_deref()).unwrap_or_default();
-                (add(&store, name, admin, chosen).await?, generated)
+                let password = hashed(chosen)?;
+                let one_time = generated.is_some();
+                let claims = of_roles(roles)?;
+                let user = User { one_time, claims, ..user(name, password, admin) };
+                (store.add_user(&user).await?, generated)
+            }
+            UserChange::Roles(roles) => {
+                let claims = of_roles(roles)?;
+                let found = store.user(name).await?;
+                if let Some(user) = found.as_ref().filter(|user| !user.source.is_empty()) {
+                    return Err(UserError::RolesElsewhere(user.name.clone(), user.source.clone()));
+                }
+                let changed = found.map(|user| User { claims, ..user });
+                if let Some(user) = &changed {
+                    store.update_user(user).await?;
+                }
+                (changed.is_some(), None)
             }
             UserChange::Password => {
                 if let Some(user) = store.user(name).await?.filter(|user| !user.source.is_empty()) {
@@ -93,8 +124,9 @@ pub fn change_user(
                 }
                 let generated = generated();
                 let chosen = password.or(generated.as_deref()).unwrap_or_default();
-                let hash = passwords::hash(chosen, &SystemEntropy).ok_or(UserError::Memory)?;
-                (store.set_password(name, &hash).await?, generated)
+                let hash = hashed(chosen)?;
+                let new = NewPassword { hash: &hash, one_time: generated.is_some(), earlier: None };
+                (store.set_password(name, new).await?, generated)
             }
             UserChange::Remove { heir } => {
                 give_clients(&store, name, heir).await?;
@@ -105,7 +137,7 @@ pub fn change_user(
         match change {
             _ if done => Ok(generated),
             UserChange::Add { .. } => Err(UserError::Exists(name.to_owned())),
-            UserChange::Password | UserChange::Remove { .. } => {
+            UserChange::Roles(_) | UserChange::Password | UserChange::Remove { .. } => {
                 Err(UserError::Unknown(name.to_owned()))
             }
         }
@@ -177,17 +209,24 @@ pub(crate) async fn first_admin(
     let generated = password.is_none().then(|| secrets::identifier(&SystemEntropy));
     let chosen = password.or_else(|| generated.clone()).unwrap_or_default();
     // Another instance that starts now may have been first: its password counts.
-    let added = add(store, ADMIN, true, &chosen).await?;
+    let user = User { one_time: generated.is_some(), ..user(ADMIN, hashed(&chosen)?, true) };
+    let added = store.add_user(&user).await?;
     Ok(generated.filter(|_| added))
 }
 
-async fn add(store: &Store, name: &str, admin: bool, password: &str) -> Result<bool, UserError> {
-    let user = User {
-        name: name.to_owned(),
-        password: passwords::hash(password, &SystemEntropy).ok_or(UserError::Memory)?,
-        admin,
-        created_s: SystemClock::new().now().unix_s,
-        ..User::default()
-    };
-    Ok(store.add_user(&user).await?)
+fn user(name: &str, password: String, admin: bool) -> User {
+    let created_s = SystemClock::new().now().unix_s;
+    User { name: name.to_owned(), password, admin, created_s, ..User::default() }
+}
+
+fn hashed(password: &str) -> Result<String, UserError> {
+    passwords::hash(password, &SystemEntropy).ok_or(UserError::Memory)
+}
+
+/// The claims of a user with these roles.
+fn of_roles(roles: &[String]) -> Result<String, UserError> {
+    let claims = if roles.is_empty() { String::new() } else { json!({ ROLES: roles }).to_string() };
+    let is_role = |role: &String| is_name(role) && role != outside::ADMIN;
+    let is_allowed = roles.iter().all(is_role) && claims.len() <= limits::LIST_BYTES_MAX;
+    if is_allowed { Ok(claims) } else { Err(UserError::Roles) }
 }

@@ -23,6 +23,8 @@ pub struct Application {
     pub owner: Option<String>,
     /// Name of the plan for all its requests. `None`: unlimited.
     pub plan: Option<String>,
+    /// Names and values that upstreams get in the backend JWT. No two have the same name.
+    pub attributes: Box<[(Box<str>, Box<str>)]>,
     pub keys: Box<[ApplicationKey]>,
     /// No two are to the same API in the same version. Applications share those that are equal: there are far fewer
     /// than all applications together have.

@@ -307,6 +307,10 @@ pub struct ControlSettings {
     pub lifetimes: TokenLifetimes,
     /// `admin_password`; absent: generated at the first start.
     pub admin_password: Option<Vec<u8>>,
+    /// `access_token_claims`: claims of users that are in access tokens, too.
+    pub access_token_claims: Vec<String>,
+    /// `[[control.scope]]`: scopes, each with the roles of which a user needs one.
+    pub scopes: Vec<(String, Vec<String>)>,
     /// `client_ca`: PEM files of the CAs of clients that authenticate by certificates; absent: no client does.
     pub client_ca: Option<Vec<PathBuf>>,
     /// `trusted_proxies`: whose `X-Forwarded-For` says who their clients are.
@@ -440,6 +444,8 @@ impl std::fmt::Debug for ControlSettings {
 pub struct BackendJwt {
     /// `key`: a private key in PEM.
     pub key: Vec<u8>,
+    /// `certificate`: that of the key, in DER.
+    pub certificate: Option<Vec<u8>>,
     /// `header`: the field that carries it.
     pub header: String,
     /// `issuer`: its `iss`.

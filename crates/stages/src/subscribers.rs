@@ -268,6 +268,7 @@ mod tests {
             name: name.to_owned(),
             owner: None,
             plan: None,
+            attributes: Box::default(),
             keys: clients.split(' ').map(key).collect(),
             subscriptions: Box::default(),
         })

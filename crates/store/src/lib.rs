@@ -31,7 +31,7 @@ pub use devices::{Decision, Device};
 pub use failures::Failures;
 pub use revocations::{Revocation, TokensOfClient};
 pub use tokens::{NewKey, Rotation, Rows, Token, TokenKind};
-pub use users::{NewUser, User};
+pub use users::{NewPassword, NewUser, User};
 
 use std::path::PathBuf;
 

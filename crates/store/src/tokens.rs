@@ -329,7 +329,7 @@ impl Store {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Database;
+    use crate::{Database, NewPassword};
 
     #[tokio::test]
     async fn a_key_is_added_for_the_user_who_was_read_and_up_to_a_number() {
@@ -363,7 +363,8 @@ mod tests {
             let added = store.add_key(&key(hash, expires_s), &ann, 2).await.expect("a result");
             assert_eq!(added, expect, "{hash}");
         }
-        assert!(store.set_password("ann", "new").await.expect("changed"));
+        let new = NewPassword { hash: "new", one_time: false, earlier: None };
+        assert!(store.set_password("ann", new).await.expect("changed"));
         let added = store.add_key(&key("a", 11), &ann, 2).await.expect("a result");
         assert_eq!(added, NewKey::OtherUser, "another password");
         assert!(store.remove_user("ann").await.expect("removed"));

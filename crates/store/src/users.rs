@@ -12,6 +12,8 @@ pub struct User {
     pub name: String,
     /// In PHC string format; empty for a user from elsewhere.
     pub password: String,
+    /// Whether the password is valid for nothing but being replaced.
+    pub one_time: bool,
     /// Whether the user may register clients.
     pub admin: bool,
     pub created_s: u64,
@@ -30,6 +32,15 @@ impl std::fmt::Debug for User {
     }
 }
 
+/// The hash of a new password of a user.
+#[derive(Clone, Copy)]
+pub struct NewPassword<'a> {
+    pub hash: &'a str,
+    pub one_time: bool,
+    /// The hash of the password that it replaces; `None`: any.
+    pub earlier: Option<&'a str>,
+}
+
 /// The outcome of adding a user from elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NewUser {
@@ -40,7 +51,7 @@ pub enum NewUser {
     Known(String),
 }
 
-const COLUMNS: &str = "name, password, admin, created_s, source, source_id, claims";
+const COLUMNS: &str = "name, password, admin, created_s, source, source_id, claims, one_time";
 
 impl Store {
     /// The user `name`.
@@ -114,13 +125,14 @@ impl Store {
         executor: impl Executor<'e, Database = Any>,
     ) -> Result<bool, StoreError> {
         let insert = self.sql(&format!(
-            "INSERT INTO users ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?){}",
+            "INSERT INTO users ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?){}",
             self.dialect.or_nothing("name")
         ));
         let insert = sqlx::query(insert).bind(user.name.as_str()).bind(user.password.as_str());
         let insert = insert.bind(i64::from(user.admin)).bind(stored(user.created_s));
         let insert = insert.bind(user.source.as_str()).bind(user.source_id.as_str());
-        self.insert_new(insert.bind(user.claims.as_str()), executor).await
+        let insert = insert.bind(user.claims.as_str()).bind(i64::from(user.one_time));
+        self.insert_new(insert, executor).await
     }
 
     /// Locks the row of `user` until the end of the transaction: a removal, a new password, and whoever else locks it wait.
@@ -152,19 +164,29 @@ impl Store {
         Ok(())
     }
 
-    /// Replaces the password of the user `name`, and revokes their codes and tokens. False: there is no such user.
+    /// Replaces the password of the user `name`, and revokes their codes and tokens. False: there is no such user, or not
+    /// with the earlier password.
     ///
     /// # Errors
-    /// The database's.
-    pub async fn set_password(&self, name: &str, password: &str) -> Result<bool, StoreError> {
+    /// The database's; nothing is changed then.
+    pub async fn set_password(&self, name: &str, new: NewPassword<'_>) -> Result<bool, StoreError> {
+        let NewPassword { hash, one_time, earlier } = new;
+        let only_if = if earlier.is_some() { " AND password = ?" } else { "" };
+        let update = format!("UPDATE users SET password = ?, one_time = ? WHERE name = ?{only_if}");
+        let update = &update;
         self.changing(|| async move {
             let mut transaction = self.pool.begin().await?;
-            let update = self.sql("UPDATE users SET password = ? WHERE name = ?");
-            let query = sqlx::query(update).bind(password).bind(name);
-            let changed = query.execute(&mut *transaction).await?.rows_affected() == 1;
+            let query = sqlx::query(self.sql(update)).bind(hash);
+            let mut query = query.bind(i64::from(one_time)).bind(name);
+            if let Some(earlier) = earlier {
+                query = query.bind(earlier);
+            }
+            if query.execute(&mut *transaction).await?.rows_affected() != 1 {
+                return Ok(false);
+            }
             self.revoke_user(&mut transaction, name).await?;
             transaction.commit().await?;
-            Ok(changed)
+            Ok(true)
         })
         .await
     }
@@ -211,6 +233,7 @@ fn user(row: &AnyRow) -> Result<User, StoreError> {
         source: row.try_get(4)?,
         source_id: row.try_get(5)?,
         claims: row.try_get(6)?,
+        one_time: row.try_get::<i64, _>(7)? != 0,
     })
 }
 
@@ -307,7 +330,10 @@ mod tests {
         assert_eq!((found.decision, found.auth_s, &*found.subject), (Decision::Allowed, 7, NAME));
         assert!(store.add_tokens(&[token()], Some(&ann)).await.expect("added"));
         // And it ends with a change.
-        assert!(store.set_password(NAME, "new").await.expect("changed"));
+        let new = |earlier| NewPassword { hash: "new", one_time: false, earlier: Some(earlier) };
+        assert!(!store.set_password(NAME, new("another")).await.expect("a result"));
+        assert!(store.token("text").await.expect("a result").is_some(), "nothing has changed");
+        assert!(store.set_password(NAME, new(&ann.password)).await.expect("changed"));
         assert!(store.code("text", "text").await.expect("a result").is_none());
         assert!(store.poll_device("text", "text", 10, 0).await.expect("a result").is_none());
         assert!(store.token("text").await.expect("a result").is_none());

@@ -63,7 +63,7 @@ enum Command {
 
 #[derive(Subcommand)]
 enum User {
-    /// Add a user, and print a generated password
+    /// Add a user, and print a generated password, which the user has to replace
     Add {
         name: String,
         #[command(flatten)]
@@ -71,8 +71,17 @@ enum User {
         /// May register clients
         #[arg(long)]
         admin: bool,
+        /// A role, for `[[control.scope]]` and the claim `roles`; can be repeated
+        #[arg(long = "role", value_name = "ROLE")]
+        roles: Vec<String>,
     },
-    /// Replace the password of a user, print a generated one, and revoke the user's tokens
+    /// Replace the roles of a user; tokens have them from their next refresh on
+    Roles {
+        name: String,
+        /// All roles; none: the user has no role
+        roles: Vec<String>,
+    },
+    /// Replace the password of a user, print a generated one to be replaced, and revoke the user's tokens
     Password {
         name: String,
         #[command(flatten)]
@@ -105,7 +114,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         return Err(Failure::Error(format!("{file}: there is no [control]; {help}")));
     };
     if let Some(command) = &arguments.command {
-        return change(&database(&control.store), command);
+        return change(control, command);
     }
     let _log = ProcessLog::start(&settings.log).map_err(|error| {
         Failure::Error(format!("cannot start the thread that writes the log: {error}"))
@@ -117,7 +126,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let certificates = Arc::new(ServerCertificates::new(load_certificates(&settings)?));
     let mut running = start(control, &settings, Arc::clone(&certificates))?;
     if let Some(password) = running.take_generated_password() {
-        stdout(&announcement(ADMIN, &password))?;
+        stdout(&announcement(ADMIN, &password, &format!("https://{}", running.address())))?;
     }
     let https = running.address();
     tracing::info!(%https, version = env!("CARGO_PKG_VERSION"), "serving");
@@ -190,12 +199,22 @@ pub(crate) fn put_client(
     manager::put_client(&database(store), name, id, scopes).map_err(Failure::error)
 }
 
-/// What is printed once.
-pub(crate) fn announcement(user: &str, password: &str) -> String {
-    format!("User `{user}` of the control plane, password (shown only now): {password}\n")
+/// What is printed once. `origin`: that of the control plane.
+pub(crate) fn announcement(user: &str, password: &str, origin: &str) -> String {
+    format!(
+        "User `{user}` of the control plane, password (shown only now): {password}\n\
+         It is valid only for replacing it, at {origin}/account/password\n"
+    )
 }
 
-fn change(database: &Database, command: &Command) -> Result<(), Failure> {
+fn change(control: &ControlSettings, command: &Command) -> Result<(), Failure> {
+    let database = &database(&control.store);
+    let change_user = |name: &str, change: UserChange<'_>, password: Option<&NewPassword>| {
+        let generated = change_user(database, name, change, password)?;
+        let origin: Vec<_> = control.issuer.splitn(4, '/').take(3).collect();
+        let print = |password: String| stdout(&announcement(name, &password, &origin.join("/")));
+        generated.map_or(Ok(()), print)
+    };
     match command {
         Command::User(User::List) => {
             let users = manager::list_users(database).map_err(Failure::error)?;
@@ -207,14 +226,17 @@ fn change(database: &Database, command: &Command) -> Result<(), Failure> {
             };
             stdout(&users.into_iter().map(line).collect::<String>())
         }
-        Command::User(User::Add { name, password, admin }) => {
-            change_user(database, name, UserChange::Add { admin: *admin }, Some(password))
+        Command::User(User::Add { name, password, admin, roles }) => {
+            change_user(name, UserChange::Add { admin: *admin, roles }, Some(password))
+        }
+        Command::User(User::Roles { name, roles }) => {
+            change_user(name, UserChange::Roles(roles), None)
         }
         Command::User(User::Password { name, password }) => {
-            change_user(database, name, UserChange::Password, Some(password))
+            change_user(name, UserChange::Password, Some(password))
         }
         Command::User(User::Remove { name, clients_to }) => {
-            change_user(database, name, UserChange::Remove { heir: clients_to.as_deref() }, None)
+            change_user(name, UserChange::Remove { heir: clients_to.as_deref() }, None)
         }
         Command::Clients => {
             let mut lines = String::new();
@@ -229,19 +251,19 @@ fn change(database: &Database, command: &Command) -> Result<(), Failure> {
     }
 }
 
+/// Returns the password, if one was generated.
 fn change_user(
     database: &Database,
     name: &str,
     change: UserChange<'_>,
     password: Option<&NewPassword>,
-) -> Result<(), Failure> {
+) -> Result<Option<String>, Failure> {
     let file = password.and_then(|password| password.password_file.as_deref());
     let read = |file: &Path| fs::read_to_string(file).map_err(|e| Failure::file("read", file, &e));
     let given = file.map(read).transpose()?;
     // An editor's newline is not part of the password.
     let given = given.as_deref().map(|text| text.strip_suffix('\n').unwrap_or(text));
-    let changed = manager::change_user(database, name, change, given).map_err(Failure::error)?;
-    changed.map_or(Ok(()), |password| stdout(&announcement(name, &password)))
+    manager::change_user(database, name, change, given).map_err(Failure::error)
 }
 
 /// A private key in PEM.
@@ -277,6 +299,8 @@ fn start(
         issuer: settings.issuer.clone(),
         keys,
         lifetimes: settings.lifetimes,
+        access_token_claims: settings.access_token_claims.clone(),
+        scopes: settings.scopes.clone(),
         trusted: trusted(settings, all),
         providers: settings.providers.clone(),
         ask: ask_provider(&all.upstream_tls),

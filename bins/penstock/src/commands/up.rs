@@ -142,9 +142,10 @@ fn start_control(
     let Some(mut control) = super::control::beside(settings, certificates)? else {
         return Ok((None, String::new()));
     };
-    stdout(&format!("Control plane: https://{}\n", control.address()))?;
+    let origin = format!("https://{}", control.address());
+    stdout(&format!("Control plane: {origin}\n"))?;
     if let Some(password) = control.take_generated_password() {
-        stdout(&super::control::announcement(manager::ADMIN, &password))?;
+        stdout(&super::control::announcement(manager::ADMIN, &password, &origin))?;
     }
     stdout("\n")?;
     let Some(of_control) = settings.control.as_ref().filter(|_| places.application.exists()) else {

@@ -165,6 +165,7 @@ fn of_table(
     Some(Application {
         owner: table.text("owner", report).map(|(text, _)| text.to_owned()),
         plan: plan(&table, plans, report),
+        attributes: attributes(&table, report).into(),
         keys: keys(&table, report).into(),
         subscriptions: subscriptions(&table, plans, report).into(),
         name: name?.0,
@@ -175,6 +176,21 @@ fn plan(table: &Table<'_>, plans: &[String], report: &mut Report) -> Option<Stri
     let (name, place) = table.text("plan", report)?;
     check_name(name, place, plans, report);
     Some(name.to_owned())
+}
+
+fn attributes(table: &Table<'_>, report: &mut Report) -> Vec<(Box<str>, Box<str>)> {
+    const MOST: usize = limits::APPLICATION_ATTRIBUTES_MAX;
+    const BYTES_MOST: usize = limits::APPLICATION_ATTRIBUTES_BYTES_MAX;
+    let Some((attributes, place)) = table.named_texts("attributes", report) else {
+        return Vec::new();
+    };
+    let bytes: usize = attributes.iter().map(|(name, value)| name.len() + value.len()).sum();
+    if attributes.len() > MOST || bytes > BYTES_MOST {
+        let message = format!("more than {MOST} attributes, or {BYTES_MOST} bytes of them");
+        report.error(place, message, "remove some, or make them shorter");
+        return Vec::new();
+    }
+    attributes.into_iter().map(|(name, value)| (name.into(), value.into())).collect()
 }
 
 fn keys(table: &Table<'_>, report: &mut Report) -> Vec<ApplicationKey> {

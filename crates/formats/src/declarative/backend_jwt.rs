@@ -1,7 +1,7 @@
 //! `[backend_jwt]`: the JWT by which upstreams learn who the caller is.
 
 use base::limits;
-use jose::SigningKey;
+use jose::{KeyError, KeySet, SigningKey};
 use model::BackendJwt;
 
 use super::table::Table;
@@ -35,10 +35,38 @@ pub(super) fn read(
     let range = limits::BACKEND_JWT_S_MIN..=limits::BACKEND_JWT_S_MAX;
     let expires_s = table.number("expires_s", range, report).unwrap_or(limits::BACKEND_JWT_S);
     let key = secret::read(table, "key", "backend_jwt.key", outside, report)?;
-    if let Err(error) = SigningKey::from_pem(&key) {
+    let signing = SigningKey::from_pem(&key);
+    if let Err(error) = &signing {
         let place = table.get("key").map(|item| item.place);
         let help = "generate one: openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256";
         report.error(place, format!("`key` is not a private key: {error}"), help);
     }
-    Some(BackendJwt { key, header, issuer, dialect, expires_s })
+    let certificate = certificate(table, signing.ok().as_ref(), outside, report);
+    Some(BackendJwt { key, certificate, header, issuer, dialect, expires_s })
+}
+
+/// The certificate of `key`, in DER.
+fn certificate(
+    table: &Table<'_>,
+    key: Option<&SigningKey>,
+    outside: &Outside<'_>,
+    report: &mut Report,
+) -> Option<Vec<u8>> {
+    let (name, place) = table.text("certificate", report)?;
+    let read = (outside.read_file)(&outside.path(name)).map_err(|error| error.to_string());
+    let problem = match read.and_then(|text| of_one(&text).map_err(|error| error.to_string())) {
+        Ok((der, public)) if key.is_none_or(|key| key.is_private_key_of(&public)) => {
+            return Some(der);
+        }
+        Ok(_) => "it is the certificate of another key".to_owned(),
+        Err(problem) => problem,
+    };
+    let message = format!("the certificate in `{}`: {problem}", shorten(name));
+    report.error(place, message, "name the PEM file with the certificate of `key` alone");
+    None
+}
+
+fn of_one(text: &[u8]) -> Result<(Vec<u8>, KeySet), KeyError> {
+    let der = jose::certificates(text)?.swap_remove(0);
+    Ok((der, KeySet::from_pem(text)?))
 }

@@ -46,6 +46,8 @@ pub(super) fn read(
             .unwrap_or_else(|| format!("https://localhost:{}/oauth2/token", https.port())),
         keys: keys.unwrap_or_default(),
         lifetimes: lifetimes(control, report),
+        access_token_claims: access_token_claims(control, report),
+        scopes: scopes(control, report),
         admin_password: password(control, outside, report),
         client_ca: sections::paths(control, "client_ca", outside, report),
         trusted_proxies: sections::blocks(control, "trusted_proxies", report),
@@ -69,6 +71,33 @@ fn lifetimes(control: &Table<'_>, report: &mut Report) -> TokenLifetimes {
         report.error(control.place, message, "an access token must not outlive the sign-in");
     }
     TokenLifetimes { access_s, refresh_s }
+}
+
+fn access_token_claims(control: &Table<'_>, report: &mut Report) -> Vec<String> {
+    let names = control.texts("access_token_claims", report).unwrap_or_default();
+    names.into_iter().map(|(name, _)| name.to_owned()).collect()
+}
+
+fn scopes(control: &Table<'_>, report: &mut Report) -> Vec<(String, Vec<String>)> {
+    let mut scopes: Vec<(String, Vec<String>)> = Vec::new();
+    for table in control.sections("scope", "control.scope", report) {
+        let roles = table.texts("roles", report).unwrap_or_default();
+        if roles.is_empty() {
+            report.error(table.place, "a scope without `roles`", "add `roles = [\"...\"]`");
+        }
+        let Some((name, place)) = issuers::required(&table, "name", report) else { continue };
+        if name.contains(' ') {
+            let message = format!("`{}` is not one scope", shorten(name));
+            report.error(place, message, "write a [[control.scope]] for each scope");
+        }
+        if scopes.iter().any(|(other, _)| other == name) {
+            let message = format!("duplicate scope `{}`", shorten(name));
+            report.error(place, message, "remove one of them");
+        }
+        scopes
+            .push((name.to_owned(), roles.into_iter().map(|(role, _)| role.to_owned()).collect()));
+    }
+    scopes
 }
 
 fn trusted_issuers(

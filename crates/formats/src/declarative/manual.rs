@@ -70,11 +70,14 @@ pub const MANUAL: &[(&str, &str, &str)] = &[
     ("control.keys", "list of paths of PEM files; required with a database server; default: a key that is generated and kept in `gateway.data`", "Private keys: RSA (RS256), P-256 (ES256) or Ed25519 (EdDSA). The first signs tokens; the public keys of all are published. To replace a key, add the new one last; when all gateways have fetched it, ten minutes later, move it to the front; and remove the old one when its last token has expired."),
     ("control.access_token_s", "number of seconds, 60 to 2592000; default: 3600", "Lifetime of access tokens and ID tokens, at most `refresh_token_s`. A gateway without `revocations` accepts a token for so long after it was revoked."),
     ("control.refresh_token_s", "number of seconds, 60 to 315360000; default: 86400", "Lifetime of refresh tokens. A user of a `[[control.provider]]` signs in again after that time."),
-    ("control.admin_password.env", "name of an environment variable", "Password of the user `admin`, who is created at the first start, written as `admin_password = { env = \"NAME\" }`. Absent: a password is generated and printed once. Later changes have no effect: `penstock control --config FILE user password admin` sets a new one."),
+    ("control.admin_password.env", "name of an environment variable", "Password of the user `admin`, who is created at the first start, written as `admin_password = { env = \"NAME\" }`. Absent: a password is generated and printed once, and has to be replaced at `/account/password`. Later changes have no effect: `penstock control --config FILE user password admin` sets a new one."),
     ("control.admin_password.file", "path", "The same from a file, written as `admin_password = { file = \"path\" }`. A trailing newline is not part of the password."),
     ("control.client_ca", "list of paths of PEM files; absent: no certificates of clients", "With this key, OAuth2 clients may authenticate by a certificate (RFC 8705): one that these CAs issued, or one that the client registered, for which the list can be empty. Browsers that have certificates may ask their users for one then. Needs a restart."),
     ("control.trusted_proxies", "list of IP addresses and CIDR blocks; default: []", "Gateways and proxies whose `X-Forwarded-For` says who their clients are, for the pauses after failed attempts and for the log: list the gateways that forward `/token` or send passwords of their clients (docs/credentials.md), and proxies in front of them. Certificates of their clients do not count. They have no limit of connections of one address. Needs a restart."),
     ("control.cors_origins", "list of origins; default: []", "Origins, such as `https://app.example`, whose pages may send requests to the endpoints for tokens, revocation, keys, user info and discovery, and read the responses (CORS). `*`: all. Needs a restart."),
+    ("control.access_token_claims", "list of claims; default: []", "Claims of users, of `[[control.ldap.claim]]` and `[[control.provider.claim]]`, that are in access tokens that are JWTs, too, and thereby in the backend JWT. Needs a restart."),
+    ("control.scope.name", "string; required in this section", "A scope that is granted for users only if they have one of `roles`, besides being registered for the client. Without such a section, a scope is granted for all users. Tokens without a user get it as registered. Changes of this section need a restart."),
+    ("control.scope.roles", "list of strings; required in this section", "Roles of the users who get it: those of `[[control.ldap.role]]`, `[[control.provider.role]]` and `penstock control user roles`; `admin` is that of administrators."),
     ("control.trusted_issuer.name", "string; required in this section", "Name of an issuer whose JWTs are exchanged for tokens by the grant `jwt-bearer` (docs/credentials.md); there can be several. Its user `ann` is `NAME/ann` in tokens. Changes of this section need a restart."),
     ("control.trusted_issuer.iss", "string; required in this section", "The `iss` claim of its JWTs."),
     ("control.trusted_issuer.jwks", "path or https URL; required in this section", "Its public keys, a JWK set. It is read when a key is first needed, then once an hour, and when none of its keys verifies the signature of a JWT, at most every 30 seconds."),
@@ -120,6 +123,7 @@ pub const MANUAL: &[(&str, &str, &str)] = &[
     ("quotas.when_down", "\"local\", \"open\" or \"closed\"; default: \"local\"", "While it does not answer: `local` counts in each gateway alone, from the counts that it knows; `open` admits every request; `closed` rejects, with 429, every request to which a limit applies."),
     ("backend_jwt.key.file", "path", "Private key in PEM (PKCS#8, PKCS#1 or SEC1) that signs the JWT by which upstreams learn who the caller is, written as `key = { file = \"path\" }`. Watched for changes. Absent section: upstreams get none. docs/credentials.md has its claims."),
     ("backend_jwt.key.env", "name of an environment variable", "The same from an environment variable, written as `key = { env = \"NAME\" }`."),
+    ("backend_jwt.certificate", "path of a PEM file; optional", "The certificate of the key, whose thumbprints are in the header of the JWT then: `x5t`, as WSO2 writes it, and `x5t#S256`. Watched for changes."),
     ("backend_jwt.header", "name of a header field; default: \"X-JWT-Assertion\"", "The field that carries it. What clients send in it is removed."),
     ("backend_jwt.issuer", "string; default: \"wso2.org/products/am\"", "Its `iss`."),
     ("backend_jwt.dialect", "string; default: \"http://wso2.org/claims\"", "What the names of its own claims begin with."),
@@ -261,6 +265,7 @@ pub(super) const APPLICATION: &[Row] = &[
     ("application.name", "string", "Name, unique."),
     ("application.owner", "string; optional", "Who owns it."),
     ("application.plan", "name of a plan; absent: unlimited", "Plan for all requests of the application."),
+    ("application.attributes", "table of strings; default: {}", "Any names and values, which upstreams get in the backend JWT as `applicationAttributes`: `attributes = { team = \"billing\" }`. At most 32, with 2,048 bytes together."),
     ("application.keys.client_id", "string", "`client_id`, or else `azp`, `cid` or `appid`, of the tokens of the application. Each key has either `client_id` or `api_key_sha256`."),
     ("application.keys.api_key_sha256", "64 hexadecimal digits", "SHA-256 hash of an API key."),
     ("application.keys.addresses", "list of IP addresses and CIDR blocks; absent: all", "With `api_key_sha256`: addresses of clients that may use the key."),
@@ -329,13 +334,14 @@ fn tables(manual: &'static [Row], out: &mut String) {
 }
 
 /// Tables of which there can be several.
-const REPEATED: [&str; 15] = [
+const REPEATED: [&str; 16] = [
     "control.api_keys.api",
     "control.ldap.claim",
     "control.ldap.role",
     "control.provider.claim",
     "control.provider.role",
     "control.provider",
+    "control.scope",
     "control.trusted_issuer",
     "credential",
     "custom",

@@ -261,6 +261,7 @@ subscriptions = [
   { api = "Echo", version = "1.0.0", plan = "gold" },
   { api = "Pay", version = "2", state = "production_blocked" },
 ]
+attributes = { team = "billing", "cost centre" = "" }
 "#;
 
 #[test]
@@ -284,6 +285,10 @@ fn every_key_of_an_application_is_read() {
     let blocks = vec![("10.0.0.0".parse().unwrap(), 8), ("::1".parse().unwrap(), 128)];
     let referers = vec!["https://*.a/*".to_owned()];
     assert_eq!(permitted, [None, Some(&Permitted { addresses: Some(blocks), referers })]);
+    let attributes = [("team", "billing"), ("cost centre", "")];
+    let mut found: Vec<_> = application.attributes.iter().map(|(a, b)| (&**a, &**b)).collect();
+    found.sort_by_key(|pair| std::cmp::Reverse(*pair));
+    assert_eq!(found, attributes);
     let to = application
         .subscriptions
         .iter()
@@ -297,6 +302,9 @@ fn every_key_of_an_application_is_read() {
 
 #[test]
 fn what_is_wrong_with_an_application_is_reported_with_its_place() {
+    let long = format!("team = \"{}\"", "x".repeat(base::limits::APPLICATION_ATTRIBUTES_BYTES_MAX));
+    let many: String = (0..31).map(|number| format!("a{number} = \"\", ")).collect();
+    let many = format!("{many}team = \"billing\"");
     let events = "4:8: error: the plan `AsyncGold` limits events, which are not counted";
     for (from, to, expect) in [
         ("50PerMin", "AsyncGold", events),
@@ -305,6 +313,14 @@ fn what_is_wrong_with_an_application_is_reported_with_its_place() {
             "[application]\n",
             "[applicatoin]\n",
             "error: there is no application; 1:2: error: unknown key",
+        ),
+        ("team = \"billing\"", &long, "10:14: error: more than 32 attributes, or 2048 bytes"),
+        ("team = \"billing\"", &many, "10:14: error: more than 32 attributes, or 2048 bytes"),
+        ("\"billing\"", "1", "10:23: error: `attributes` must be a table of strings"),
+        (
+            "{ team = \"billing\", \"cost centre\" = \"\" }",
+            "[]",
+            "10:14: error: a table of strings",
         ),
         ("name = \"orders\"\n", "", "1:1: error: there is no `name`"),
         ("50PerMin", "50PerMinute", "4:8: error: no plan `50PerMinute`"),
@@ -382,8 +398,11 @@ fn an_application_of_the_control_plane_is_read_like_a_file() {
     };
     let subscription = serde_json::json!({ "api": "E", "version": "1", "plan": "gold" });
     let keys = serde_json::json!([{ "client_id": "x", "type": "sandbox" }]);
-    let document = serde_json::json!({ "keys": keys, "subscriptions": [subscription] });
-    let text = "[application]\nname = \"a\"\nkeys = [{ client_id = \"x\", type = \"sandbox\" }]\n\
+    let attributes = serde_json::json!({ "team": "billing" });
+    let document = serde_json::json!({
+        "keys": keys, "subscriptions": [subscription], "attributes": attributes,
+    });
+    let text = "[application]\nname = \"a\"\nattributes = { team = \"billing\" }\nkeys = [{ client_id = \"x\", type = \"sandbox\" }]\n\
                 subscriptions = [{ api = \"E\", version = \"1\", plan = \"gold\" }]\n";
     let file = read_application(Path::new("a"), text.as_bytes(), &["Gold".to_owned()]);
     assert_eq!(read(document), (file.0, String::new()));

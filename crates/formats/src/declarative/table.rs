@@ -193,6 +193,29 @@ impl<'t> Table<'t> {
         Some(texts)
     }
 
+    /// The table under `key`, whose keys can be any names, and whose values are strings.
+    #[allow(clippy::type_complexity, reason = "names and values")]
+    pub(super) fn named_texts(
+        &self,
+        key: &str,
+        report: &mut Report,
+    ) -> Option<(Vec<(&'t str, &'t str)>, Place)> {
+        let item = self.get(key)?;
+        let Some(table) = item.value.as_table() else {
+            self.wrong_type(key, item, "a table of strings", report);
+            return None;
+        };
+        let mut texts = Vec::new();
+        for (name, value) in table {
+            let value = self.item(value);
+            match value.value.as_str() {
+                Some(text) => texts.push((name.get_ref().as_ref(), text)),
+                None => self.wrong_type(key, value, "a table of strings", report),
+            }
+        }
+        Some((texts, item.place))
+    }
+
     pub(super) fn flag(&self, key: &str, default: bool, report: &mut Report) -> bool {
         let Some(item) = self.get(key) else { return default };
         item.value.as_bool().unwrap_or_else(|| {

@@ -96,7 +96,11 @@ issuer = "https://id.example/oauth2/token"
 keys = ["etc/new.key", "etc/old.key"]
 access_token_s = 600
 refresh_token_s = 7200
+access_token_claims = ["email"]
 admin_password = { env = "SHARED" }
+[[control.scope]]
+name = "pets:write"
+roles = ["keeper", "admin"]
 [control.api_keys]
 validity_s = 600
 [[control.api_keys.api]]
@@ -149,6 +153,7 @@ directory = "var/snapshots"
 enabled = true
 [backend_jwt]
 key = { env = "SIGNING" }
+certificate = "signing.crt"
 header = "X-Who"
 issuer = "gateway"
 dialect = "https://claims.example"
@@ -321,6 +326,10 @@ fn every_key_reaches_the_settings() {
     assert_eq!(ldap.mapping.claims, [("email".to_owned(), "mail".to_owned())]);
     let lifetimes = settings.control.as_ref().map(|control| control.lifetimes);
     assert_eq!(lifetimes, Some(model::TokenLifetimes { access_s: 600, refresh_s: 7_200 }));
+    let control = settings.control.as_ref().expect("a section");
+    let roles = ["keeper", "admin"].map(str::to_owned).to_vec();
+    assert_eq!(control.scopes, [("pets:write".to_owned(), roles)]);
+    assert_eq!(control.access_token_claims, ["email"]);
     let keys = settings.control.as_ref().and_then(|control| control.api_keys.as_ref());
     let keys = keys.map(|keys| (keys.validity_s, keys.apis.as_slice()));
     let apis = [("Pets", "1.0.0"), ("Pets", "v2"), ("Orders", "*")];
@@ -662,6 +671,22 @@ BeCEangdVytV54UlvkZdgmVNCqmhRANCAASRsydxg5v67/Bf88EIxu/rvfDdxPbH
 -----END PRIVATE KEY-----
 ";
 
+/// The certificate of `SIGNING`.
+const CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----
+MIIBaTCCARCgAwIBAgIUGgXitNqp+CC+X4EwxI3WtYTeC90wCgYIKoZIzj0EAwIw
+DDEKMAgGA1UEAwwBYTAeFw0yNjExMjYxOTI0MTRaFw0zNjExMjMxOTI0MTRaMAwx
+CjAIBgNVBAMMAWEwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNCAASRsydxg5v67/Bf
+88EIxu/rvfDdxPbH+9V/Ktidyf1LnSfWz0jgGM3m7C0g/0qU4+ksaAXqjg+Vi1m0
+e2PA95zpo1AwTjAdBgNVHQ4EFgQU5wvzzMjhbUcq/x/hUhXroiepyG4wHwYDVR0j
+BBgwFoAU5wvzzMjhbUcq/x/hUhXroiepyG4wDAYDVR0TAQH/BAIwADAKBggqhkjO
+PQQDAgNHADBEAiB/V0yQhHbq7Y/ArZqoZGNWcm/BV1bzT37EJVMJazcX3wIgGVdE
+77oSMrxdPQ1uS0jx93rls0M4ZM4C6R0W/S0NkLw=
+-----END CERTIFICATE-----
+";
+
+const OTHER_CERTIFICATE: &[u8] =
+    include_bytes!("../../../jose/tests/data/keys/p256.certificate.pem");
+
 fn load(text: &str) -> (Option<Settings>, Vec<Diagnostic>) {
     let env = |name: &str| match name {
         "SHARED" => Some(SECRET.to_owned()),
@@ -673,6 +698,8 @@ fn load(text: &str) -> (Option<Settings>, Vec<Diagnostic>) {
     };
     let files = |path: &Path| match path.to_str() {
         Some("etc/keys/secret") => Ok(format!("{SECRET}\r\n").into_bytes()),
+        Some("etc/signing.crt") => Ok(CERTIFICATE.as_bytes().to_vec()),
+        Some("etc/other.crt") => Ok(OTHER_CERTIFICATE.to_vec()),
         _ => Err("cannot be read".to_owned()),
     };
     let vault = |of: &VaultField| match (of.path.as_str(), of.field.as_str()) {

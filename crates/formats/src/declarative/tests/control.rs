@@ -33,6 +33,14 @@ fn the_control_plane_and_its_store_are_checked() {
         ("refresh_token_s = 315360001", "3:19: `refresh_token_s`"),
         ("access_token_s = 86401", "1:1: larger than `refresh_token_s`"),
         ("access_token_s = 86401\nrefresh_token_s = 86401", ""),
+        ("[[control.scope]]\nname = \"a\"", "3:1: a scope without `roles`"),
+        ("[[control.scope]]\nroles = [\"a\"]", "3:1: no `name`"),
+        ("[[control.scope]]\nname = \"a b\"\nroles = [\"a\"]", "4:8: `a b` is not one scope"),
+        (
+            "[[control.scope]]\nname = \"a\"\nroles = [\"a\"]\n[[control.scope]]\nname = \"a\"\n\
+             roles = [\"b\"]",
+            "7:8: duplicate scope `a`",
+        ),
         ("[control.api_keys]", ""),
         ("[control.api_keys]\nvalidity_s = -1", "4:14: `validity_s`"),
         ("[[control.api_keys.api]]\nversions = []", "3:1: no `name`; 3:1: `versions` is empty"),
@@ -59,6 +67,8 @@ fn what_is_wrong_with_the_backend_jwt_is_reported() {
         (&section("header = \"Host\""), "5:10: cannot carry"),
         (&section("header = \"a b\""), "5:10: cannot carry"),
         (&section("expires_s = 5"), "5:13: `expires_s`"),
+        (&section("certificate = \"other.crt\""), "5:15: the certificate of another key"),
+        (&section("certificate = \"absent.crt\""), "5:15: the certificate in `absent.crt`"),
     ] {
         gateway(lines, expect);
     }
