@@ -113,6 +113,23 @@ fn a_key_is_forwarded_if_the_api_says_so_and_is_in_no_log() {
 }
 
 #[test]
+fn a_401_names_the_credentials_that_the_operation_accepts() {
+    let (upstream, issuer) = (Upstream::fixed("in"), Issuer::new("resident"));
+    let gateway = files(&upstream, &issuer, &application(&[hashed(KEY, "")], "")).start();
+    let (token, key) = ("OAuth2 realm=\"WSO2 API Manager\"", "API Key realm=\"WSO2 API Manager\"");
+    for (target, fields, expect) in [
+        ("/a/x", "", key.to_owned()),
+        ("/a/x", "X-Key: other\r\n", key.to_owned()),
+        ("/a/token", "", token.to_owned()),
+        ("/a/both", "", format!("{token}, {key}")),
+        ("/a/both", "X-Key: other\r\n", format!("{token}, error=\"invalid_token\", {key}")),
+    ] {
+        let response = gateway.fetch(&format!("GET {target}"), fields);
+        assert_eq!(response.header("WWW-Authenticate"), Some(expect.as_str()), "{target} {fields}");
+    }
+}
+
+#[test]
 fn each_failure_has_the_code_of_wso2() {
     let (upstream, issuer) = (Upstream::fixed("in"), Issuer::new("resident"));
     let keys = [

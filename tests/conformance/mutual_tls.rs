@@ -118,6 +118,126 @@ fn the_certificate_of_a_trusted_proxy_is_not_that_of_its_clients() {
     }
 }
 
+/// `[tls] client_certificate_header`
+const HEADER: &str = "X-Client-Pem";
+
+fn in_header(builder: Builder) -> Builder {
+    builder.settings(|settings| {
+        settings.tls.clients.as_mut().unwrap().header = Some(HEADER.to_owned());
+    })
+}
+
+fn in_base64(client: &Identity) -> String {
+    format!(
+        "X-Forwarded-For: 192.0.2.1\r\n{HEADER}: {}\r\n",
+        BASE64_STANDARD.encode(client.certificate())
+    )
+}
+
+/// As nginx's `$ssl_client_escaped_cert`.
+fn in_pem(client: &Identity) -> String {
+    let escaped = client.cert_pem.bytes().map(|byte| format!("%{byte:02X}")).collect::<String>();
+    format!("x-client-pem: {escaped}\r\n")
+}
+
+#[test]
+fn a_trusted_proxy_sends_the_certificates_of_its_clients_in_a_field() {
+    let upstream = Upstream::fixed("served");
+    let [own, listed_by_nobody, foreign] = ["own", "other", "foreign"].map(Authority::new);
+    let below = own.below("below");
+    let issuer = Issuer::new("resident");
+    let client = own.issue("client.example");
+    let mut with_issuer = below.issue("client.example");
+    with_issuer.cert_pem.push_str(&below.pem());
+    let lists = listed(issued_by(&own), TrustedClients::default());
+    let strict = api("/strict").open("GET /*").to(&upstream).with(|api| {
+        api.mutual_tls = true;
+        api.client_trust = lists;
+    });
+    let builder = Gateway::of(api("/free").open("GET /*").to(&upstream))
+        .api(strict)
+        .api(api("/bound").secured("GET /*").to(&upstream))
+        .issuer(&issuer)
+        .trusting_loopback_clients()
+        .client_authorities(&[&own.pem(), &listed_by_nobody.pem()], false);
+    let gateway = in_header(builder).start();
+    let unlisted = listed_by_nobody.issue("client.example");
+    let twice = in_base64(&client) + &in_pem(&client);
+    let unaccepted = foreign.issue("client.example");
+    // The second time from the cache.
+    for _ in 0..2 {
+        let mut proxy = gateway.connect();
+        for (fields, expect) in [
+            (in_base64(&client), "200"),
+            (in_pem(&client), "200"),
+            (in_pem(&with_issuer), "200"),
+            (in_base64(&with_issuer), "401 900911"),
+            (in_base64(&unlisted), "401 900911"),
+            (in_base64(&unaccepted), "401 900911"),
+            (in_pem(&unaccepted), "401 900911"),
+            (twice.clone(), "401 900911"),
+            (format!("{HEADER}: forged\r\n"), "401 900911"),
+            (format!("{HEADER}: {}\r\n", "A".repeat(20_000)), "401 900911"),
+            (
+                format!("{FIELD}: {}\r\n", BASE64_STANDARD.encode(client.certificate())),
+                "401 900911",
+            ),
+            (String::new(), "401 900911"),
+        ] {
+            let found = proxy.fetch("GET /strict/x", &fields).status_and_code();
+            assert_eq!(found, expect, "{fields}");
+        }
+    }
+    // Upstreams get what was verified, and nothing else.
+    let expect = BASE64_STANDARD.encode(client.certificate());
+    let before = upstream.requests().len();
+    for fields in [in_pem(&client), in_base64(&unaccepted)] {
+        let fields = format!("{fields}{FIELD}: forged\r\n");
+        assert_eq!(gateway.fetch("GET /free/x", &fields).text(), "served");
+    }
+    let requests = upstream.requests();
+    let got: Vec<_> = requests[before..].iter().map(|request| request.header(FIELD)).collect();
+    assert_eq!(got, [Some(expect.as_str()), None]);
+    assert!(requests.iter().all(|request| request.header(HEADER).is_none()));
+
+    // Tokens that are bound to it.
+    let sha256 = BASE64_URL_SAFE_NO_PAD.encode(jose::sha256(&client.certificate()));
+    let bound = issuer.token().claim("cnf", json!({ "x5t#S256": sha256 })).bearer();
+    for (fields, expect) in [(in_pem(&client), "200"), (in_pem(&unlisted), "401 900901")] {
+        let fields = format!("{fields}Authorization: {bound}\r\n");
+        assert_eq!(gateway.fetch("GET /bound/x", &fields).status_and_code(), expect);
+    }
+
+    // The proxy's own certificate is not that of a client who has none.
+    let mut proxy = gateway.connect_tls_as(&client);
+    for (fields, expect) in [
+        (format!("{HEADER}:\r\n"), "401 900911"),
+        (in_base64(&unaccepted), "401 900911"),
+        ("X-Forwarded-For: 192.0.2.1\r\n".to_owned(), "401 900911"),
+        (in_base64(&client), "200"),
+    ] {
+        assert_eq!(proxy.fetch("GET /strict/x", &fields).status_and_code(), expect, "{fields}");
+    }
+}
+
+#[test]
+fn nobody_else_sends_a_certificate_in_that_field() {
+    let (upstream, client) = (Upstream::fixed("served"), Identity::of(&["client.example"]));
+    let gateway = in_header(gateway(&upstream).client_certificates(&client, false)).start();
+    for fields in [in_base64(&client), in_pem(&client)] {
+        for mut connection in [gateway.connect(), gateway.connect_tls()] {
+            let found = connection.fetch("GET /strict/x", &fields).status_and_code();
+            assert_eq!(found, "401 900911", "{fields}");
+            assert_eq!(connection.fetch("GET /free/x", &fields).text(), "served");
+        }
+    }
+    assert_eq!(gateway.connect_tls_as(&client).fetch("GET /strict/x", "").text(), "served");
+    let requests = upstream.requests();
+    assert_eq!(requests.len(), 5);
+    assert!(requests.iter().all(|request| request.header(HEADER).is_none()));
+    assert_eq!(requests.iter().filter(|request| request.header(FIELD).is_some()).count(), 1);
+}
+
 #[test]
 fn a_certificate_of_another_authority_or_none_where_it_is_required_fails_the_handshake() {
     let (upstream, client) = (Upstream::fixed("served"), Identity::of(&["client.example"]));

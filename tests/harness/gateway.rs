@@ -84,7 +84,7 @@ impl Builder {
         let authorities: Vec<_> = pems.iter().map(|pem| pem.as_bytes().to_vec()).collect();
         self.client_auth = Some(ClientAuth::new(&authorities, required).unwrap());
         self.settings.tls.clients =
-            Some(ClientCertificates { ca: Vec::new(), required, forward: true });
+            Some(ClientCertificates { ca: Vec::new(), required, forward: true, header: None });
         self
     }
 

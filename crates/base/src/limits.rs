@@ -416,6 +416,12 @@ pub const TRUSTED_CLIENTS_MAX: usize = 256;
 /// APIs with lists of client certificates for which a connection keeps whether its certificate is accepted. More: all are
 /// forgotten, and its chain is verified again.
 pub const JUDGED_APIS_MAX: usize = 32;
+/// How long the certificate of a trusted proxy's client is known, in seconds. Then it is verified again.
+pub const FORWARDED_CERTIFICATE_S: u64 = 60;
+/// Longest value of the field with such a certificate and those of its issuers, in bytes. Longer: the client has none.
+pub const FORWARDED_CERTIFICATE_BYTES_MAX: usize = 16 * 1024;
+/// Memory of one worker's such certificates, in bytes. Full: all are forgotten, and verified again when needed.
+pub const FORWARDED_CERTIFICATES_BYTES_MAX: usize = 4 * MIB as usize;
 /// Most groups of conditions of a plan. More: an error of the configuration.
 pub const CONDITION_GROUPS_MAX: usize = 16;
 /// Most conditions of a group. More: an error of the configuration.

@@ -12,7 +12,7 @@ use model::{
 };
 use stages::{Identity, Question, authorise as rules};
 
-use crate::account::Record;
+use crate::account::{Challenge, Record};
 use crate::ask::Outcome;
 use crate::backend_jwt::Asserted;
 use crate::client::Client;
@@ -43,6 +43,7 @@ pub(crate) async fn authenticate<C: Client>(
         return Err(Fault::Denied(Denial::NoCertificate).into());
     }
     let security = &route.operation()?.security;
+    exchange.record.challenge = Challenge::of(security);
     let presented = credentials::find(request, (api, security), certificate.any(), revision);
     let presented = match (presented, sign_in::login_of(revision, api, security)) {
         (Err(AuthFailure::MissingCredential), Some(provider)) => {

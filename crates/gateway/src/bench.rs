@@ -43,6 +43,7 @@ impl Account {
         let worker = Worker::new(
             SystemClock::default(),
             Parts {
+                certificate_field: None,
                 number: 0,
                 compiled: Compiled {
                     routes,

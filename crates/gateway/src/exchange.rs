@@ -60,7 +60,7 @@ impl<'a> Exchange<'a> {
             record.log(fault);
             return None;
         }
-        let mut own = fault::response(fault, record.allow, statuses);
+        let mut own = fault::response(fault, (record.allow, record.challenge), statuses);
         if let Some(time) = record.quota.next_access() {
             own.next_access(&time);
         }

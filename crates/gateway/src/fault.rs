@@ -6,6 +6,7 @@
 use mediation::Format;
 use model::{Denial, Fault, FaultStatus, MethodSet};
 
+use crate::account::Challenge;
 use crate::flow::Held;
 use crate::message::Request;
 use crate::response::{Body, Response};
@@ -55,10 +56,14 @@ pub(crate) fn format(request: &Request) -> Format {
     content_type.map_or(Format::Json, |value| Format::of(&String::from_utf8_lossy(value)))
 }
 
-/// The response to `fault`. `allow`: the methods of the path, for 405.
-pub(crate) fn response(fault: &Fault, allow: MethodSet, statuses: FaultStatus) -> FaultResponse {
+/// The response to `fault`. `allow`: the methods of the path, for 405; `challenge`: for 401.
+pub(crate) fn response(
+    fault: &Fault,
+    (allow, challenge): (MethodSet, Challenge),
+    statuses: FaultStatus,
+) -> FaultResponse {
     match fault {
-        Fault::Denied(denial) => denial_response(*denial, allow),
+        Fault::Denied(denial) => denial_response(*denial, allow, challenge),
         Fault::Malformed { status, reason } => malformed(*status, reason),
         Fault::ClientTimeout => malformed(408, "The request did not arrive in time"),
         // Never sent.
@@ -120,7 +125,7 @@ fn dpop_error(denial: Denial) -> Option<&'static str> {
     ERRORS.iter().find(|(of, _)| *of == denial).map(|(_, error)| *error)
 }
 
-fn denial_response(denial: Denial, allow: MethodSet) -> FaultResponse {
+fn denial_response(denial: Denial, allow: MethodSet, challenge: Challenge) -> FaultResponse {
     let row = denial.row();
     let mut fault = json(row.status, row.code, row.kind, row.message, row.description);
     let lines = &mut fault.lines;
@@ -135,9 +140,19 @@ fn denial_response(denial: Denial, allow: MethodSet) -> FaultResponse {
         );
         lines.extend_from_slice(challenge.as_bytes());
     } else if row.status == 401 {
-        lines.extend_from_slice(b"WWW-Authenticate: OAuth2 realm=\"WSO2 API Manager\"");
-        if denial != Denial::MissingCredentials {
-            lines.extend_from_slice(b", error=\"invalid_token\"");
+        // The schemes are WSO2's, and so is the one line.
+        lines.extend_from_slice(b"WWW-Authenticate: ");
+        if challenge != Challenge::ApiKey {
+            lines.extend_from_slice(b"OAuth2 realm=\"WSO2 API Manager\"");
+            if denial != Denial::MissingCredentials {
+                lines.extend_from_slice(b", error=\"invalid_token\"");
+            }
+        }
+        if challenge == Challenge::Both {
+            lines.extend_from_slice(b", ");
+        }
+        if challenge != Challenge::Token {
+            lines.extend_from_slice(b"API Key realm=\"WSO2 API Manager\"");
         }
         lines.extend_from_slice(b"\r\n");
     }
@@ -228,7 +243,7 @@ mod tests {
 
     #[track_caller]
     fn check(fault: &Fault, statuses: FaultStatus, status: u16, body: &str) {
-        let fault = response(fault, MethodSet::EMPTY, statuses);
+        let fault = response(fault, Default::default(), statuses);
         assert_eq!(
             (fault.status, String::from_utf8(fault.body).unwrap()),
             (status, body.to_owned())
@@ -257,7 +272,7 @@ mod tests {
     #[test]
     fn the_response_to_every_denial_is_json() {
         for row in model::TABLE {
-            let fault = denial_response(row.denial, MethodSet::EMPTY);
+            let fault = denial_response(row.denial, MethodSet::EMPTY, Challenge::Token);
             let text = String::from_utf8(fault.body).unwrap();
             assert_eq!(text.matches('\\').count(), 0, "{text}");
             assert_eq!(text.matches('"').count() % 4, 0, "{text}");
@@ -265,9 +280,27 @@ mod tests {
     }
 
     #[test]
+    fn a_401_names_what_the_operation_accepts() {
+        for (denial, challenge, expect) in [
+            (Denial::MissingCredentials, Challenge::Token, "OAuth2 realm=\"WSO2 API Manager\""),
+            (Denial::InvalidCredentials, Challenge::ApiKey, "API Key realm=\"WSO2 API Manager\""),
+            (
+                Denial::InvalidCredentials,
+                Challenge::Both,
+                "OAuth2 realm=\"WSO2 API Manager\", error=\"invalid_token\", \
+                 API Key realm=\"WSO2 API Manager\"",
+            ),
+        ] {
+            let fault = denial_response(denial, MethodSet::EMPTY, challenge);
+            let expect = format!("WWW-Authenticate: {expect}\r\n");
+            assert_eq!(String::from_utf8(fault.lines).unwrap(), expect);
+        }
+    }
+
+    #[test]
     fn a_405_lists_the_methods_of_the_path() {
         let allow = MethodSet::EMPTY.with(Method::Get).with(Method::Put);
-        let fault = denial_response(Denial::MethodNotAllowed, allow);
+        let fault = denial_response(Denial::MethodNotAllowed, allow, Challenge::Token);
         assert_eq!(fault.lines, b"Allow: GET, PUT\r\n");
     }
 

@@ -83,7 +83,7 @@ mod tests {
     use std::sync::mpsc::channel;
     use std::task::{Context, Poll, Waker};
 
-    use model::{FaultStatus, MethodSet};
+    use model::FaultStatus;
 
     use super::*;
 
@@ -103,7 +103,7 @@ mod tests {
             (0..HEAVY_WORK_MAX).map(|n| Box::pin(pool.run(move || n))).collect();
         assert!(queued.iter_mut().all(|work| work.as_mut().poll(cx).is_pending()));
         let Poll::Ready(Err(fault)) = pin!(pool.run(|| ())).poll(cx) else { panic!("it is full") };
-        let response = crate::fault::response(&fault, MethodSet::default(), FaultStatus::default());
+        let response = crate::fault::response(&fault, Default::default(), FaultStatus::default());
         assert_eq!((response.status, response.code), (503, 503_002));
         drop(release);
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();

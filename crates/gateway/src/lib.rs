@@ -41,6 +41,7 @@ mod fault;
 mod flow;
 mod form_post;
 mod forward;
+mod forwarded_certificates;
 mod gate;
 mod heavy;
 mod held;
@@ -95,6 +96,7 @@ use bind::Bound;
 use client_trust::Trusts;
 use compiled::{Compiled, Live};
 use descriptors::Descriptors;
+use forwarded_certificates::CertificateField;
 use heavy::HeavyPool;
 use inbound::Inbounds;
 use listen::{Listener, Protocol};
@@ -146,6 +148,7 @@ pub struct Gateway {
     key_sets: Mutex<Option<Receiver<String>>>,
     upstreams: Arc<Upstreams>,
     inbounds: Inbounds,
+    certificate_field: Option<Arc<CertificateField>>,
     /// The counts of limits.
     meters: Arc<Meters>,
     /// Of these counts with those of other gateways.
@@ -169,6 +172,15 @@ fn protocols(
     let config = wire::tls::server_config_for(Arc::clone(certificates), http2.https, clients);
     let forward_certificates = settings.tls.clients.as_ref().is_some_and(|clients| clients.forward);
     [Protocol::Http { http2: http2.http }, Protocol::Https { config, forward_certificates }]
+}
+
+fn certificate_field(
+    settings: &Settings,
+    authorities: Option<ClientAuth>,
+) -> Option<Arc<CertificateField>> {
+    let clients = settings.tls.clients.as_ref()?;
+    let (name, forward) = (clients.header.clone()?, clients.forward);
+    Some(Arc::new(CertificateField { name, authorities: authorities?, forward }))
 }
 
 impl Gateway {
@@ -230,6 +242,7 @@ impl Gateway {
             key_sets: Mutex::new(Some(key_sets)),
             upstreams,
             inbounds: Inbounds::new(settings, &own_clear, &own_tls),
+            certificate_field: certificate_field(settings, parts.client_auth),
             meters,
             reconciliation: Mutex::new(reconciliation),
         };
@@ -280,6 +293,7 @@ impl Gateway {
                 descriptors,
                 upstreams: Arc::clone(self.upstreams.shared()),
                 heavy: heavy.clone(),
+                certificate_field: self.certificate_field.clone(),
                 meters: Arc::clone(&self.meters),
                 proofs: Arc::clone(&proofs),
                 renewals: Arc::clone(&renewals),

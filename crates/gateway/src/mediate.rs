@@ -68,6 +68,7 @@ pub(crate) async fn mediate_request<C: Client>(
         caching.validate(&mut edits);
     }
     credentials::hide(request, api, &revision.live.logins, &mut edits);
+    worker.forwarded_certificates.write(request, &mut edits);
     if let Some(signer) = &revision.live.backend_jwt {
         signer.write(route.assertion.as_deref(), &mut edits);
     }
@@ -113,6 +114,7 @@ fn is_personal(request: &Request, api: &Api) -> bool {
     let sends = |known| head.find(known).is_some_and(is_kept);
     let sends_user = |name: &&str| head.find_name(&request.bytes, name.as_bytes()).is_some();
     request.peer.certificate.is_some()
+        || request.certificate().is_some()
         || PERSONAL.into_iter().any(sends)
         || api.forward_auth_header && credentials::are_sent(request, api)
         || head.find(Known::Identity).is_some()

@@ -1,5 +1,6 @@
 //! The two messages of an exchange. Their heads own their bytes, apart from the body's buffer.
 
+mod certificate;
 mod edits;
 mod outgoing;
 mod peer;
@@ -13,6 +14,7 @@ use wire::http1::{Known, KnownSet, RequestHead, ResponseHead, write};
 
 use crate::client_trust::{AcceptedFor, Trust};
 
+pub(crate) use certificate::{CERTIFICATE_FIELD, ClientCertificate, Forwarded};
 pub(crate) use edits::HeadEdits;
 pub(crate) use outgoing::{Outgoing, wants_trailers};
 pub(crate) use peer::{Peer, Serves};
@@ -24,6 +26,8 @@ pub(crate) struct Request {
     pub(crate) bytes: Vec<u8>,
     pub(crate) head: RequestHead,
     pub(crate) peer: Rc<Peer>,
+    /// Of the client of a trusted proxy.
+    pub(crate) forwarded: Forwarded,
     /// Whether it came over TLS.
     pub(crate) secure: bool,
     /// It is an extended CONNECT of HTTP/2: a WebSocket handshake whose key is the gateway's.
@@ -51,14 +55,24 @@ impl Request {
         !self.peer.trusted || self.head.find(Known::XForwardedFor).is_none()
     }
 
-    /// SHA-256 of the certificate that the client has proven in the TLS handshake.
-    pub(crate) fn certificate(&self) -> Option<&[u8; 32]> {
-        self.peer.certificate.as_ref().filter(|_| self.is_direct())
+    /// The certificate that the client has proven, in the TLS handshake with the gateway or with a trusted proxy.
+    fn client_certificate(&self) -> Option<&ClientCertificate> {
+        match &self.forwarded {
+            Forwarded::Certificate(certificate) => Some(certificate),
+            Forwarded::Rejected => None,
+            Forwarded::Absent => self.peer.certificate.as_ref().filter(|_| self.is_direct()),
+        }
     }
 
-    /// The endpoints of an API for which the client's certificate is accepted: [`Peer::accepted_for`].
+    /// SHA-256 of the client's certificate.
+    pub(crate) fn certificate(&self) -> Option<&[u8; 32]> {
+        self.client_certificate().map(|certificate| &certificate.hash)
+    }
+
+    /// The endpoints of an API for which the client's certificate is accepted: [`ClientCertificate::accepted_for`].
     pub(crate) fn accepted_for(&self, trust: Option<&Arc<Trust>>, now_s: u64) -> AcceptedFor {
-        if self.is_direct() { self.peer.accepted_for(trust, now_s) } else { AcceptedFor::default() }
+        let certificate = self.client_certificate();
+        certificate.map_or_else(AcceptedFor::default, |it| it.accepted_for(trust, now_s))
     }
 
     /// The client's address. Of a trusted proxy: the last address in `X-Forwarded-For` that is not one of a trusted proxy.

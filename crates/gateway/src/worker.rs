@@ -25,6 +25,7 @@ use crate::compiled::{Compiled, Live};
 use crate::credentials::Presented;
 use crate::descriptors::Descriptors;
 use crate::forward::{Address, Pools, Shared};
+use crate::forwarded_certificates::{CertificateField, ForwardedCertificates};
 use crate::gate::Pass;
 use crate::heavy::HeavyPool;
 use crate::held::{HeldBytes, Holding};
@@ -77,6 +78,7 @@ pub(crate) struct Worker {
     pub(crate) parts: Saturation,
     pub(crate) tokens: RefCell<TokenCache>,
     pub(crate) backend_jwts: BackendJwts,
+    pub(crate) forwarded_certificates: ForwardedCertificates,
     pub(crate) backend_tokens: BackendTokens,
     pub(crate) challenges: Challenges,
     pub(crate) meters: RefCell<WorkerMeters>,
@@ -113,6 +115,8 @@ pub(crate) struct Parts {
     pub(crate) descriptors: Descriptors,
     pub(crate) upstreams: Arc<Shared>,
     pub(crate) heavy: HeavyPool,
+    /// In which trusted proxies send the certificates of their clients.
+    pub(crate) certificate_field: Option<Arc<CertificateField>>,
     pub(crate) meters: Arc<Meters>,
     /// Those that the process has seen.
     pub(crate) proofs: Arc<Proofs>,
@@ -130,6 +134,7 @@ impl Worker {
             descriptors,
             upstreams,
             heavy,
+            certificate_field,
             meters,
             proofs,
             renewals,
@@ -151,6 +156,7 @@ impl Worker {
             heavy,
             parts: Saturation::of_parts(),
             backend_jwts: BackendJwts::default(),
+            forwarded_certificates: ForwardedCertificates::new(certificate_field),
             backend_tokens: BackendTokens::default(),
             challenges: Challenges::default(),
             tokens: RefCell::new(tokens),

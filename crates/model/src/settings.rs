@@ -247,6 +247,8 @@ pub struct ClientCertificates {
     pub required: bool,
     /// `forward_client_certificate`: whether upstreams get them in `X-WSO2-CLIENT-CERTIFICATE`.
     pub forward: bool,
+    /// `client_certificate_header`: the field in which `trusted_proxies` send those of their clients.
+    pub header: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -60,6 +60,7 @@ pub const MANUAL: &[(&str, &str, &str)] = &[
     ("tls.key", "path of a PEM file; required with `cert`", "Private key: PKCS#8, PKCS#1 or SEC1."),
     ("tls.client_ca", "list of paths of PEM files; absent: no client certificates", "CAs whose certificates clients may present (mutual TLS). One from another CA, or one that has expired, fails the handshake. An API requires one with `x-wso2-mutual-ssl: mandatory`. Needs a restart."),
     ("tls.client_certificate", "\"optional\" or \"required\"; default: \"optional\"", "With `required`, a handshake without a client certificate fails."),
+    ("tls.client_certificate_header", "name of a header field; absent: none", "The field in which `trusted_proxies` that end TLS send the certificates of their clients, such as `X-WSO2-CLIENT-CERTIFICATE`: PEM, percent-encoded, or base64 of the DER form. It is verified by `client_ca` as in a handshake, and counts in place of the proxy's own certificate. The field is removed from all requests; from other clients it counts for nothing. Needs a restart."),
     ("tls.forward_client_certificate", "true or false; default: false", "Whether upstreams get the client's certificate, as base64 of its DER form, in the field `X-WSO2-CLIENT-CERTIFICATE`. That field is removed from all clients but `trusted_proxies`."),
     ("tls.sni.hosts", "list of host names", "Server names that select this certificate. `*.example.org` matches exactly one label."),
     ("tls.sni.cert", "path of a PEM file", "Certificate chain for these names, leaf first."),

@@ -14,7 +14,6 @@ use model::{
 use toml::Spanned;
 use toml::de::DeTable;
 
-use super::Outside;
 use super::backend_jwt;
 use super::control;
 use super::credentials;
@@ -25,7 +24,9 @@ use super::quotas;
 use super::table::Table;
 use super::users;
 use super::vault;
+use super::{Outside, is_framing};
 use crate::address::{Wrong, host_pattern};
+use crate::openapi::cors::is_token;
 use crate::openapi::cors::{header, origin};
 use crate::report::{Report, shorten};
 use crate::tree::Lines;
@@ -43,6 +44,7 @@ pub(super) fn settings(
     let others = integration.is_present() || control.is_present();
     let of_gateway = root.section("gateway", "gateway", report);
     let gateway = gateway(&of_gateway, others, outside, report);
+    let has_proxies = !gateway.trusted_proxies.is_empty();
     let state = of_gateway.get("data").map(|_| gateway.data.as_path());
     let store = root.section("store", "store", report);
     let issuers = issuers::read(&root, outside, report);
@@ -57,7 +59,7 @@ pub(super) fn settings(
         snapshot: snapshot(&root.section("snapshot", "snapshot", report), state, outside, report),
         gateway,
         integration: self::integration(&integration, outside, report),
-        tls: tls(&root.section("tls", "tls", report), outside, report),
+        tls: tls(&root.section("tls", "tls", report), has_proxies, outside, report),
         admin: AdminSettings {
             listen: address(&root.section("admin", "admin", report), "listen", report)
                 .map(|(at, _)| at),
@@ -410,18 +412,24 @@ pub(super) fn blocks(table: &Table<'_>, key: &str, report: &mut Report) -> Vec<(
     blocks
 }
 
-fn tls(table: &Table<'_>, outside: &Outside<'_>, report: &mut Report) -> TlsSettings {
+fn tls(
+    table: &Table<'_>,
+    has_proxies: bool,
+    outside: &Outside<'_>,
+    report: &mut Report,
+) -> TlsSettings {
     let sni = table.sections("sni", "tls.sni", report);
     TlsSettings {
         default: pair(table, outside, report),
         sni: sni.iter().filter_map(|table| certificate_by_name(table, outside, report)).collect(),
-        clients: client_certificates(table, outside, report),
+        clients: client_certificates(table, has_proxies, outside, report),
     }
 }
 
 /// `client_ca`, and the keys that need it.
 fn client_certificates(
     table: &Table<'_>,
+    has_proxies: bool,
     outside: &Outside<'_>,
     report: &mut Report,
 ) -> Option<ClientCertificates> {
@@ -429,14 +437,28 @@ fn client_certificates(
     let required = table.choice("client_certificate", &choices, report);
     let forward = table.flag("forward_client_certificate", false, report);
     let ca = paths(table, "client_ca", outside, report);
-    if table.get("client_ca").is_none() && (required.is_some() || forward) {
-        let message = "`client_certificate` and `forward_client_certificate` need `client_ca`";
+    let header = table.text("client_certificate_header", report);
+    if let Some((name, place)) = header {
+        if !is_token(name) || is_framing(name) {
+            let message =
+                format!("the header field `{}` cannot carry a certificate", shorten(name));
+            report.error(place, message, "use another one, such as X-WSO2-CLIENT-CERTIFICATE");
+        }
+        if !has_proxies {
+            let help = "list the proxies that send it in `trusted_proxies` of [gateway]";
+            report.error(place, "`client_certificate_header` needs `trusted_proxies`", help);
+        }
+    }
+    if table.get("client_ca").is_none() && (required.is_some() || forward || header.is_some()) {
+        let message = "`client_certificate`, `client_certificate_header` and \
+                       `forward_client_certificate` need `client_ca`";
         report.error(table.place, message, "add `client_ca = [\"clients-ca.pem\"]`");
     }
     if ca.as_ref().is_some_and(Vec::is_empty) {
         report.error(table.place, "`client_ca` is empty", "add the file of a CA, or remove it");
     }
-    Some(ClientCertificates { ca: ca?, required: required.unwrap_or(false), forward })
+    let header = header.map(|(name, _)| name.to_owned());
+    Some(ClientCertificates { ca: ca?, required: required.unwrap_or(false), forward, header })
 }
 
 /// `cert` and `key`: both or neither.

@@ -70,6 +70,7 @@ key = "tls.key"
 client_ca = ["clients.pem"]
 client_certificate = "required"
 forward_client_certificate = true
+client_certificate_header = "X-Client"
 [[tls.sni]]
 hosts = ["*.Example.org"]
 cert = "a.crt"
@@ -324,6 +325,8 @@ fn every_key_reaches_the_settings() {
     let groups = vec!["operators".to_owned(), "staff".to_owned()];
     assert_eq!(ldap.mapping.roles, [("admin".to_owned(), groups)]);
     assert_eq!(ldap.mapping.claims, [("email".to_owned(), "mail".to_owned())]);
+    let clients = settings.tls.clients.as_ref().expect("a section");
+    assert_eq!(clients.header.as_deref(), Some("X-Client"));
     let lifetimes = settings.control.as_ref().map(|control| control.lifetimes);
     assert_eq!(lifetimes, Some(model::TokenLifetimes { access_s: 600, refresh_s: 7_200 }));
     let control = settings.control.as_ref().expect("a section");
@@ -537,6 +540,14 @@ fn listeners_on_the_same_address_are_rejected() {
 fn certificates_need_keys_and_host_names() {
     gateway("[tls]\nclient_certificate = \"required\"", "3:1: need `client_ca`");
     gateway("[tls]\nforward_client_certificate = true", "3:1: need `client_ca`");
+    let proxies = "trusted_proxies = [\"10.0.0.1\"]\n[tls]\n";
+    let header = "client_certificate_header = \"X-Client\"";
+    gateway(&format!("{proxies}{header}"), "4:1: need `client_ca`");
+    let with_ca = format!("client_ca = [\"a.pem\"]\n{header}");
+    gateway(&format!("[tls]\n{with_ca}"), "5:29: needs `trusted_proxies`");
+    gateway(&format!("{proxies}{with_ca}"), "");
+    let framing = with_ca.replace("X-Client", "Content-Length");
+    gateway(&format!("{proxies}{framing}"), "6:29: cannot carry a certificate");
     gateway("[tls]\nclient_ca = []", "3:1: `client_ca` is empty");
     gateway("[tls]\ncert = \"a\"", "4:8: `cert`");
     gateway("[tls]\nkey = \"a\"", "4:7: `key`");

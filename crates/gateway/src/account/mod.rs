@@ -13,7 +13,7 @@ mod exposition;
 
 use std::rc::Rc;
 
-use model::{AuthFailure, Blame, Fault, MethodSet};
+use model::{AuthFailure, Blame, Fault, MethodSet, Security};
 
 use crate::quotas::Quota;
 use crate::resources::Resources;
@@ -46,6 +46,8 @@ pub(crate) struct Record {
     pub(crate) auth_failure: Option<AuthFailure>,
     /// With 405: the methods that the path has.
     pub(crate) allow: MethodSet,
+    /// With 401: what the operation accepts.
+    pub(crate) challenge: Challenge,
     /// The limits that apply to it.
     pub(crate) quota: Quota,
     /// Time from the start to the upstream's response head, in microseconds.
@@ -62,6 +64,26 @@ pub(crate) struct Record {
 
 /// Recorded status of a client that closed before its response began (as in nginx).
 const CLIENT_LEFT: u16 = 499;
+
+/// What the operation of a request accepts as a credential.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Challenge {
+    #[default]
+    Token,
+    ApiKey,
+    Both,
+}
+
+impl Challenge {
+    pub(crate) fn of(security: &Security) -> Self {
+        match security {
+            Security::Required(accepts) if !accepts.api_keys.is_empty() => {
+                if accepts.token.is_some() { Self::Both } else { Self::ApiKey }
+            }
+            Security::Required(_) | Security::Open => Self::Token,
+        }
+    }
+}
 
 impl Record {
     pub(crate) fn open(worker: usize, resources: &Resources) -> Self {

@@ -112,6 +112,7 @@ pub(crate) async fn respond<C: Client>(
         // No artefact believes what a client says of itself.
         head.edits.remove_known(IDENTITY);
     }
+    worker.forwarded_certificates.write(request, &mut head.edits);
     if let Some(signer) = &revision.live.backend_jwt {
         // It says nothing of callers here, and no client may.
         signer.write(None, &mut head.edits);

@@ -115,6 +115,7 @@ fn request_message(
         None => claims(request, &api.auth_header),
     });
     credentials::hide(request, api, &live.logins, &mut head.edits);
+    worker.forwarded_certificates.write(request, &mut head.edits);
     if let Some(signer) = &live.backend_jwt {
         signer.write(to.assertion.as_deref(), &mut head.edits);
     }

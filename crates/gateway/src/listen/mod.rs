@@ -123,6 +123,8 @@ fn request_from(
         Ok(Parsed::Complete) => {
             request.peer = Rc::clone(peer);
             request.secure = secure;
+            let now_s = worker.resources.coarse().unix_s;
+            request.forwarded = worker.forwarded_certificates.of(&request, now_s);
             return Ok(Some(request));
         }
         Ok(Parsed::Partial) => None,

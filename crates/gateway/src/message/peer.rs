@@ -1,21 +1,17 @@
 //! The client's address, and what follows from it.
 
-use std::cell::{OnceCell, RefCell};
+use std::cell::OnceCell;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
 
 use base::addresses;
-use base::limits::JUDGED_APIS_MAX;
-use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD;
-use stages::authenticate;
 use wire::http1::write;
 use wire::tls::CertificateDer;
 
-use crate::client_trust::{AcceptedFor, Trust};
 use crate::clients::ClientConnection;
 use crate::own_connections::OwnConnections;
 use crate::share::Share;
+
+use super::certificate::{CERTIFICATE_FIELD, ClientCertificate};
 
 /// What the requests of a listener are for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,12 +39,8 @@ pub(crate) struct Peer {
     /// `X-Forwarded-For` and `X-Forwarded-Proto` lines to add; empty for a trusted proxy, whose own are
     /// forwarded.
     pub(crate) forwarded_lines: Vec<u8>,
-    /// SHA-256 of the certificate that it has proven in the TLS handshake.
-    pub(crate) certificate: Option<[u8; 32]>,
-    /// That certificate, and those of its issuers that came with it.
-    pub(crate) chain: Vec<CertificateDer<'static>>,
-    /// What the lists of APIs say of it.
-    pub(crate) judged: RefCell<Vec<(Arc<Trust>, AcceptedFor)>>,
+    /// The one that it has proven in the TLS handshake.
+    pub(crate) certificate: Option<ClientCertificate>,
     /// Counts this connection as one of its client; `None` for a trusted proxy.
     pub(crate) connection: Option<ClientConnection>,
 }
@@ -64,8 +56,6 @@ impl Default for Peer {
             trusted: false,
             forwarded_lines: Vec::new(),
             certificate: None,
-            chain: Vec::new(),
-            judged: RefCell::default(),
             connection: None,
         }
     }
@@ -83,32 +73,14 @@ impl Peer {
 
     /// Records the verified certificate of the connection, the first one of `chain`. `forward`: upstreams get it.
     pub(crate) fn present(&mut self, chain: &[CertificateDer<'static>], forward: bool) {
-        let Some(certificate) = chain.first() else { return };
-        self.chain = chain.to_vec();
-        self.certificate = Some(authenticate::thumbprint(certificate));
-        if forward && !self.trusted {
-            let text = BASE64_STANDARD.encode(certificate);
-            write::field(&mut self.forwarded_lines, b"X-WSO2-CLIENT-CERTIFICATE", text.as_bytes());
+        self.certificate = ClientCertificate::new(chain);
+        if let Some(certificate) = self.certificate.as_ref().filter(|_| forward && !self.trusted) {
+            write::field(
+                &mut self.forwarded_lines,
+                CERTIFICATE_FIELD,
+                certificate.base64().as_bytes(),
+            );
         }
-    }
-
-    /// The endpoints of an API for which its certificate is accepted at `now_s`. `trust`: the lists of the API; `None`: it
-    /// accepts all that the listener does.
-    pub(crate) fn accepted_for(&self, trust: Option<&Arc<Trust>>, now_s: u64) -> AcceptedFor {
-        let (Some(hash), Some(trust)) = (&self.certificate, trust) else {
-            let has_certificate = self.certificate.is_some();
-            return if has_certificate { AcceptedFor::ALL } else { AcceptedFor::default() };
-        };
-        let mut judged = self.judged.borrow_mut();
-        if let Some((_, known)) = judged.iter().find(|(of, _)| Arc::ptr_eq(of, trust)) {
-            return *known;
-        }
-        let found = trust.judge(hash, &self.chain, now_s);
-        if judged.len() >= JUDGED_APIS_MAX {
-            judged.clear();
-        }
-        judged.push((Arc::clone(trust), found));
-        found
     }
 
     /// Whether the connection is one of this process. To be asked when a request has arrived.

@@ -344,6 +344,7 @@ pub(super) fn start_worker(
 ) -> (Rc<Worker>, Receiver<String>) {
     let (key_sets, asked) = channel(8);
     let parts = Parts {
+        certificate_field: None,
         number: 0,
         compiled,
         access: AccessLines::default(),
