@@ -468,6 +468,47 @@ fn what_nobody_reads_is_an_error_with_a_place() {
 }
 
 #[test]
+fn what_is_not_known_is_reported_once() {
+    let rules = "xmlns=\"http://wso2.org/carbon/rules\"";
+    for (artefact, expect) in [
+        (
+            "<endpoint name=\"e\" template=\"t\" uri=\"http://e/\"><parameter name=\"p\" value=\"v\"/></endpoint>",
+            "there is no endpoint template `t`",
+        ),
+        (
+            "<sequence name=\"s\"><rewrite><rule><action fragment=\"host\" value=\"h\"/></rule></rewrite></sequence>",
+            "`rewrite` has no child `rule` (write `rewriterule`",
+        ),
+        (
+            &format!("<sequence name=\"s\"><rule {rules}><source/></rule></sequence>"),
+            "the mediator `rule` is not served (write `switch`",
+        ),
+        (
+            &format!("<sequence name=\"s\"><log {rules}/></sequence>"),
+            "`log` is not in Synapse's namespace",
+        ),
+        (
+            "<api name=\"a\" context=\"/a\"><resurce methods=\"GET\"/></api>",
+            "`api` has no child `resurce`",
+        ),
+        (
+            "<api name=\"a\" context=\"/a\"><handlers/></api>",
+            "`handlers` of `api` is not served (put an OpenAPI",
+        ),
+        ("<proxy name=\"p\"><target/><enableSec/></proxy>", "`enableSec` of `proxy` is not served"),
+        ("<proxy name=\"p\"><target/><secure/></proxy>", "`proxy` has no child `secure`"),
+        (
+            "<sequence name=\"s\"><log><property name=\"p\" expression=\"${properties.uri.var.a}\"/></log></sequence>",
+            "`properties` needs a scope: write `properties.synapse.NAME`",
+        ),
+    ] {
+        let found = diagnostics(artefact);
+        let [one] = &found[..] else { panic!("{artefact}: {found:#?}") };
+        assert!(one.replace("\n    help: ", " (").contains(expect), "{one}");
+    }
+}
+
+#[test]
 fn attributes_without_a_meaning_there_are_no_errors() {
     let steps = "<property name=\"x\" action=\"remove\" type=\"STRING\" value=\"v\" expression=\"$ctx:a\"/>\
         <header name=\"To\" action=\"remove\" value=\"\" expression=\"$ctx:a\"/>\
