@@ -97,6 +97,14 @@ fn a_property_names_the_sequence_for_the_next_response() {
     assert_eq!(ran.body(), r#"{"r":{"from":"http://a/","got":1}}"#);
     let ran = proxy("", &target, &echo);
     assert_eq!(ran.failure().message, "there is no sequence `r`");
+    // The step is repeated when the body is there.
+    let pox = "<endpoint><address uri=\"http://a/\" format=\"pox\"/></endpoint>";
+    let target_pox = target.replace("<endpoint key=\"a\"/>", pox);
+    let held = program(&format!("{receive}<proxy name=\"P\"><target{target_pox}</target></proxy>"));
+    let ran = drive(&held, flow(&held), streaming(), &|_: &str, _: &str| {
+        Some(Answer::Response(Box::new(response("2"))))
+    });
+    assert_eq!((ran.bodies, ran.body()), (1, r#"{"r":2}"#.to_owned()));
     let call = "<call><endpoint key=\"a\"/></call><send>";
     let ran = proxy(&receive, &target.replace("<send>", call), &echo);
     assert_eq!(ran.log, ["at = out"]);
@@ -305,6 +313,62 @@ fn a_large_body_makes_a_step_heavy() {
         large.len() + "{\"w\":}".len()
     );
     assert!(matches!(run.next(&world), Event::Done));
+}
+
+#[test]
+fn a_large_body_is_written_on_a_thread_for_heavy_work() {
+    let sends = "<inSequence><send><endpoint><address uri=\"http://a/\" format=\"soap11\"/></endpoint></send></inSequence>";
+    let edits = "<inSequence><enrich><source type=\"inline\">SUN</source><target xpath=\"//s\"/></enrich><respond/></inSequence>";
+    let declares = "<inSequence><property name=\"ContentType\" value=\"text/xml\" scope=\"axis2\"/><respond/></inSequence>";
+    let begin = |target: &str, body: &str| {
+        let program = program(&format!("<proxy name=\"P\"><target>{target}</target></proxy>"));
+        let flow = flow(&program);
+        Run::new(program, flow, request(body), Budget::large())
+    };
+    let world = World::default();
+    let (small, large) = ("x".repeat(1_000), "x".repeat(200_000));
+    for (target, event) in [(sends, "Ask"), (declares, "Respond")] {
+        for text in [&small, &large] {
+            let mut run = begin(target, &format!("{{\"s\":\"{text}\"}}"));
+            let mut first = run.next(&world);
+            assert_eq!(matches!(first, Event::Heavy), *text == large, "{target}");
+            if *text == large {
+                first = run.next_heavy(&world);
+            }
+            assert!(format!("{first:?}").starts_with(event), "{first:?}");
+        }
+    }
+    // Each recipient gets it.
+    let list = "<inSequence><send receive=\"r\"><endpoint><recipientlist><endpoint><address uri=\"http://a/\" format=\"pox\"/>\
+                </endpoint><endpoint><address uri=\"http://b/\"/></endpoint></recipientlist></endpoint></send></inSequence>";
+    let received = format!(
+        "<sequence name=\"r\"><respond/></sequence><proxy name=\"P\"><target>{list}</target></proxy>"
+    );
+    let program = program(&received);
+    let mut run = Run::new(
+        Arc::clone(&program),
+        flow(&program),
+        request(&format!("\"{large}\"")),
+        Budget::large(),
+    );
+    assert!(matches!(run.next(&world), Event::Heavy));
+    let mut urls = Vec::new();
+    while let Event::Ask(id, Ask::Exchange(exchange)) = run.next_heavy(&world) {
+        urls.push((exchange.target.url, id));
+    }
+    urls.sort();
+    assert_eq!(urls.iter().map(|(url, _)| &**url).collect::<Vec<_>>(), ["http://a/", "http://b/"]);
+    run.answer(urls[0].1, Answer::Response(Box::new(response("1"))));
+    assert!(matches!(run.next(&world), Event::Respond(..)), "in the sequence `r`");
+    // What was edited is written where it was edited.
+    let mut run = begin(edits, &format!("<a><s>IBM</s>{large}</a>"));
+    assert!(matches!(run.next(&world), Event::Heavy));
+    assert!(matches!(run.next_heavy(&world), Event::Respond(..)));
+    // One that cannot be written fails with its place.
+    let mut run = begin(declares, &format!("{{{large}"));
+    assert!(matches!(run.next(&world), Event::Heavy));
+    let Event::Failed(failure) = run.next_heavy(&world) else { panic!() };
+    assert!(failure.place.unwrap().starts_with("respond at test.xml:1:"));
 }
 
 #[test]

@@ -225,7 +225,10 @@ impl Parser<'_> {
                 let scope = match &*key(cursor)? {
                     "synapse" => PropertyScope::Synapse,
                     "axis2" => PropertyScope::Axis2,
-                    _ => return Err(cursor.error("`synapse` or `axis2` expected after `props.`")),
+                    _ => {
+                        let example = format!("write `{name}.synapse.NAME`");
+                        return Err(start.error(format!("`{name}` needs a scope: {example}")));
+                    }
                 };
                 Root::Property(scope, key(cursor)?)
             }

@@ -12,7 +12,20 @@ use crate::service::{Api, Bindings, Conditions, Flow, Proxy, Resource, ResourceP
 
 const DEFAULT_TRANSPORTS: &str = "http https";
 
+/// What to do instead of security in artefacts.
+const SECURED: &str = "put an OpenAPI description in front of it, with `[integration]` on loopback";
+
 impl Compiler {
+    /// Reports a child that is not served, or that Synapse does not have either.
+    fn unserved_child(&mut self, (child, of): (&Element<'_>, &str), help: Option<&str>) {
+        let name = child.name();
+        let message = match help {
+            Some(_) => format!("`{name}` of `{of}` is not served"),
+            None => format!("`{of}` has no child `{name}`"),
+        };
+        self.error(child, message, help.map(str::to_owned));
+    }
+
     pub(super) fn proxy(&mut self, element: &Element<'_>) -> Option<()> {
         let name = element.required(self, "name")?.to_owned();
         let is_first = self.claims("proxy", &name, element);
@@ -42,15 +55,13 @@ impl Compiler {
                 }
                 other => {
                     let help = match other {
-                        "enableAddressing" => {
-                            "remove it, if no client needs header blocks of WS-Addressing in responses"
-                        }
-                        _ => {
-                            "put an OpenAPI description in front of it, with `[integration]` on loopback"
-                        }
+                        "enableAddressing" => Some(
+                            "remove it, if no client needs header blocks of WS-Addressing in responses",
+                        ),
+                        "policy" | "enableSec" | "enableRM" => Some(SECURED),
+                        _ => None,
                     };
-                    let message = format!("`{other}` of `proxy` is not served");
-                    self.error(&child, message, Some(help.to_owned()));
+                    self.unserved_child((&child, "proxy"), help);
                     continue;
                 }
             }
@@ -194,13 +205,13 @@ impl Compiler {
                 "description" => {}
                 other => {
                     let help = match other {
-                        "cors" => "write `cors_origins` and `cors_headers` in `[integration]`",
-                        _ => {
-                            "put an OpenAPI description in front of it, with `[integration]` on loopback"
+                        "cors" => {
+                            Some("write `cors_origins` and `cors_headers` in `[integration]`")
                         }
+                        "handlers" => Some(SECURED),
+                        _ => None,
                     };
-                    let message = format!("`{other}` of `api` is not served");
-                    self.error(&child, message, Some(help.to_owned()));
+                    self.unserved_child((&child, "api"), help);
                     continue;
                 }
             }

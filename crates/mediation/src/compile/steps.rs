@@ -87,7 +87,8 @@ impl Compiler {
     fn mediator(&mut self, node: xml::Node<'_>) -> Option<Step> {
         let element = Element::new(node);
         let name = node.local_name();
-        if node.namespace() != NAMESPACE {
+        let is_known = MEDIATORS.iter().any(|row| row.element == name);
+        if node.namespace() != NAMESPACE && (is_known || instead_of(name).is_none()) {
             let message = format!("`{name}` is not in Synapse's namespace");
             self.error(&element, message, Some(format!("declare xmlns=\"{NAMESPACE}\"")));
             return None;

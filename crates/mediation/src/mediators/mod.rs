@@ -54,6 +54,7 @@ pub(crate) use cache::Policy as CachePolicy;
 pub(crate) use for_each::ORIGINAL;
 pub use make_fault::soap_fault;
 pub(crate) use pattern::Pattern;
+pub(crate) use send::RECEIVING_SEQUENCE;
 pub(crate) use unserved::instead_of;
 #[cfg(not(feature = "validate"))]
 use {absent as json_transform, absent as validate};

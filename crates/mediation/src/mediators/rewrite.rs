@@ -322,11 +322,11 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
     for child in element.children() {
         if child.name() == "rewriterule" {
             rules.push(rule(compiler, &child)?);
+            child.finish(compiler);
         } else {
             let message = format!("`rewrite` has no child `{}`", child.name());
-            compiler.error(&child, message, None);
+            compiler.error(&child, message, Some("write `rewriterule`".to_owned()));
         }
-        child.finish(compiler);
     }
     Some(Box::new(Rewrite { from, to, rules }))
 }

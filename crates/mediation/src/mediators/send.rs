@@ -15,7 +15,7 @@ use crate::run::Scene;
 use crate::{Body, Code, Failure, Mediator, Message, Next, PropertyScope, PropertyValue};
 
 /// The property that names the sequence for the response to the next `send`.
-const RECEIVING_SEQUENCE: &str = "RECEIVING_SEQUENCE";
+pub(crate) const RECEIVING_SEQUENCE: &str = "RECEIVING_SEQUENCE";
 
 #[derive(Debug)]
 struct Send {
@@ -64,15 +64,11 @@ impl Mediator for Send {
     }
 }
 
-/// The sequence for the response that a property names, once. Source: Synapse's `Axis2SynapseEnvironment.injectMessage`,
-/// and `CallMediator`, which removes it.
-fn set_before(scene: &Scene<'_>, message: &mut Message) -> Result<Option<SequenceId>, Failure> {
-    let Some(name) = message.properties.get(PropertyScope::Synapse, RECEIVING_SEQUENCE) else {
-        return Ok(None);
-    };
-    let sequence = sequence_named(scene, &name.text())?;
-    message.remove(PropertyScope::Synapse, RECEIVING_SEQUENCE);
-    Ok(Some(sequence))
+/// The sequence for the response that a property names, which that removes, as `call` does. Source: Synapse's
+/// `Axis2SynapseEnvironment.injectMessage` and `CallMediator`.
+fn set_before(scene: &Scene<'_>, message: &Message) -> Result<Option<SequenceId>, Failure> {
+    let name = message.properties.get(PropertyScope::Synapse, RECEIVING_SEQUENCE);
+    name.map(|name| sequence_named(scene, &name.text())).transpose()
 }
 
 pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<Box<dyn Mediator>> {

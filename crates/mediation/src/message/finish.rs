@@ -10,7 +10,7 @@ use super::{
     CHARACTER_SET, CONTENT_TYPE, Format, MESSAGE_TYPE, Message, NO_ENTITY_BODY, PropertyScope,
     PropertyValue, SENT_CONTENT_TYPE, format, soap,
 };
-use crate::Failure;
+use crate::{Failure, limits};
 
 impl Message {
     /// Says in which format the body is written from now on, as Synapse's payload factory does: `messageType` and
@@ -80,6 +80,20 @@ impl Message {
             Some(name) => self.write_in(&name, budget),
             None => Ok(bytes),
         }
+    }
+
+    /// Whether [`Message::finish`] takes so long that it is not called on the thread of a worker. `wanted`: the content type
+    /// that the receiver wants, if it is not the message's own.
+    pub(crate) fn finishes_long(&self, wanted: Option<&str>) -> bool {
+        if !limits::takes_long(self.body.size_to_read(), limits::REWRITE_NS_PER_BYTE)
+            || self.says(PropertyScope::Axis2, NO_ENTITY_BODY)
+        {
+            return false;
+        }
+        let own = self.body.format();
+        let declared = || self.message_type().map_or(own, |declared| Format::of(&declared));
+        let format = wanted.map_or_else(declared, Format::of);
+        format != own || self.body.is_unwritten() || self.other_charset(format).is_some()
     }
 
     /// Whether the body stays in its package: its content type is still there, and nothing says another one.

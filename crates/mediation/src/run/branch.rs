@@ -60,6 +60,8 @@ pub(super) struct Branch {
     /// What a step that waits now has: see [`super::Run`].
     pub(super) joined: Option<(At, Joined)>,
     pub(super) answer: Option<(AskId, Answer)>,
+    /// It responds where it may take its time, for the step at this place, if there is one.
+    pub(super) responding: Option<Option<At>>,
 }
 
 /// What comes together at a step.
@@ -127,8 +129,11 @@ pub(super) enum End {
     Request,
     /// `outSequence`: a response is sent to the client.
     Response,
-    /// The part of a fork.
-    Send(To),
+    /// The part of a fork, or the copy for a recipient. `receive`: the sequence for its response.
+    Send {
+        to: To,
+        receive: Option<SequenceId>,
+    },
 }
 
 /// What a branch waits for.
@@ -196,6 +201,7 @@ impl Branch {
             wait: Wait::Nothing,
             joined: None,
             answer: None,
+            responding: None,
         }
     }
 
@@ -212,7 +218,7 @@ impl Branch {
         inherited: &Inherited,
         program: &Program,
     ) -> Self {
-        let end = part.to.map_or(End::Nothing, End::Send);
+        let end = part.to.map_or(End::Nothing, |to| End::Send { to, receive: None });
         let mut branch = Self::new(id, part.message, Source::Request, end);
         branch.splits.clone_from(&inherited.splits);
         if let Some(sequence) = part.sequence {

@@ -6,6 +6,7 @@ use expression::{BodyUse, Budget};
 use super::branch::{self, At, Branch, End, Frame, Split, Wait};
 use super::target;
 use super::{Answer, Ask, AskId, Context, Event, Exchange, Run, Scene, Target, Turn, Waiter};
+use crate::mediators::RECEIVING_SEQUENCE;
 use crate::message::{CONTENT_TYPE, MESSAGE_TYPE, NO_ENTITY_BODY, NoHead, PlainHead, form, soap};
 use crate::program::{Endpoint, EndpointKind, SequenceId, TimeoutAction};
 use crate::{
@@ -155,7 +156,9 @@ impl Run {
                 Ok(message) => message,
                 Err(failure) => return Turn::Failed(branch, failure),
             };
-            let mut away = Branch::new(self.new_id(), message, branch.source, End::Nothing);
+            // Should it wait for another thread, it is sent at its end.
+            let end = End::Send { to, receive };
+            let mut away = Branch::new(self.new_id(), message, branch.source, end);
             away.handlers = branch.all_handlers();
             away.splits.clone_from(&branch.splits);
             away.splits.push(Split { id: None, fork, part, total });
@@ -237,7 +240,8 @@ impl Run {
             || target.addresses(message)
             || message.needs_length()
             || HELD_WHEN_SENT.iter().any(|(scope, name)| message.says(*scope, name));
-        let is_long = !context.is_heavy && target.addresses_long(message);
+        let is_long = !context.is_heavy
+            && (target.addresses_long(message) || message.finishes_long(target.content_type));
         if is_streaming && needs_body || is_long {
             branch.rewind();
             return Ok(None);
@@ -427,6 +431,7 @@ impl Run {
             }
             (Wait::Send { receive, .. }, Answer::Response(response)) => {
                 let taken = branch.respond_with(ask, *response, &self.budget);
+                branch.message.remove(PropertyScope::Synapse, RECEIVING_SEQUENCE);
                 self.turn_round(&mut branch, context.program);
                 if receive.is_some() {
                     branch.restart(context.program, receive);

@@ -9,7 +9,7 @@ use super::exchange;
 use super::fork::Aggregate;
 use super::{Ask, AskId, Context, Event, Run, Scene, Turn, Waiter};
 use crate::message::{Direction, Environment, Kept};
-use crate::program::Program;
+use crate::program::{Program, Step};
 use crate::{Failure, Message, Next, limits};
 
 impl Run {
@@ -89,6 +89,10 @@ impl Run {
     }
 
     pub(super) fn step(&mut self, mut branch: Box<Branch>, context: Context<'_>) -> Turn {
+        if let Some(at) = branch.responding.take() {
+            let step = at.and_then(|at| at.step(context.program));
+            return placed(self.respond(branch, at, context), step);
+        }
         if let Some((at, joined)) = branch.joined.take() {
             let bytes = branch.message.body.size_to_read().saturating_add(joined.size_to_read());
             let step = at.step(context.program);
@@ -183,13 +187,7 @@ impl Run {
             }
             Err(failure) => Turn::Failed(branch, failure),
         };
-        match turn {
-            Turn::Failed(branch, mut failure) => {
-                failure.place.get_or_insert_with(|| step.to_string());
-                Turn::Failed(branch, failure)
-            }
-            turn @ (Turn::Go(_) | Turn::Gone) => turn,
-        }
+        placed(turn, Some(step))
     }
 
     pub(super) fn follow(
@@ -213,7 +211,7 @@ impl Run {
             Next::Fork(fork) => return self.fork(branch, fork),
             Next::Scatter(scatter) => return self.scatter(branch, at, scatter, context),
             Next::Collect(collect) => return self.collect(branch, at, collect),
-            Next::Respond => return self.respond(branch),
+            Next::Respond => return self.respond(branch, Some(at), context),
             Next::Loopback => return self.loopback(branch, context),
             Next::Drop => {
                 self.end_unanswered(branch);
@@ -264,7 +262,9 @@ impl Run {
 
     /// The branch is at the end of its sequences.
     pub(super) fn ended(&mut self, branch: Box<Branch>, context: Context<'_>) -> Turn {
-        if let Some((gather, part)) = branch.owner.filter(|_| !matches!(branch.end, End::Send(_))) {
+        if let Some((gather, part)) =
+            branch.owner.filter(|_| !matches!(branch.end, End::Send { .. }))
+        {
             // Whoever joins the parts reads their bodies.
             if branch.message.body.state() == BodyUse::Untouched {
                 return self.ask_body(branch);
@@ -277,16 +277,16 @@ impl Run {
         }
         let is_response = branch.message.direction == Direction::Response;
         match (branch.end, self.flow.endpoint) {
-            (End::Request, _) if is_response => self.respond(branch),
-            (End::Response, _) => self.respond(branch),
+            (End::Request, _) if is_response => self.respond(branch, None, context),
+            (End::Response, _) => self.respond(branch, None, context),
             (End::Request, Some(endpoint)) => {
                 self.send(branch, crate::To::Endpoint(endpoint), None, context)
             }
-            (End::Send(to), _) => {
+            (End::Send { to, receive }, _) => {
                 if branch.owner.is_some() {
                     return self.exchange(branch, (None, to), None, context);
                 }
-                self.send(branch, to, None, context)
+                self.send(branch, to, receive, context)
             }
             (End::Request, None) | (End::Nothing, _) => {
                 self.end_unanswered(branch);
@@ -312,7 +312,13 @@ impl Run {
         accepts
     }
 
-    pub(super) fn respond(&mut self, mut branch: Box<Branch>) -> Turn {
+    /// `at`: the step that responds.
+    pub(super) fn respond(
+        &mut self,
+        mut branch: Box<Branch>,
+        at: Option<branch::At>,
+        context: Context<'_>,
+    ) -> Turn {
         if self.has_responded {
             if !self.is_accepted {
                 self.unreported.respond();
@@ -323,6 +329,10 @@ impl Run {
         if branch.message.needs_length() {
             branch.rewind();
             return self.ask_body(branch);
+        }
+        if !context.is_heavy && branch.message.finishes_long(None) {
+            branch.responding = Some(at);
+            return self.ask_heavy(branch);
         }
         if let Err(failure) = exchange::finish(&mut branch.message, &self.budget) {
             branch.is_sent = true;
@@ -379,6 +389,17 @@ impl Run {
         self.new_ask(waiter, Ask::Body(branch.source));
         self.branches.insert(branch.id, branch);
         Turn::Gone
+    }
+}
+
+/// A failure of this step has its place, unless it has one.
+fn placed(turn: Turn, step: Option<&Step>) -> Turn {
+    match turn {
+        Turn::Failed(branch, mut failure) => {
+            failure.place = failure.place.or_else(|| Some(step?.to_string()));
+            Turn::Failed(branch, failure)
+        }
+        turn @ (Turn::Go(_) | Turn::Gone) => turn,
     }
 }
 

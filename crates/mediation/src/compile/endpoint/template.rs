@@ -14,13 +14,14 @@ impl Compiler {
         element: &Element<'_>,
         name: &str,
     ) -> Option<Endpoint> {
-        let Some(template) = self.endpoint_templates.get(name).cloned() else {
+        let template = self.endpoint_templates.get(name).cloned();
+        let values = self.template_values(element, name, template.as_ref())?;
+        let Some(template) = template else {
             let help = nearest(name, self.endpoint_templates.keys());
             self.error(element, format!("there is no endpoint template `{name}`"), help);
             return None;
         };
         self.artefacts.uses("template", name);
-        let values = self.template_values(element, name, &template)?;
         let room = limits::TEMPLATES_BYTES_MAX.saturating_sub(self.template_bytes);
         let Some(text) = template.fill(&values, room) else {
             let message = "endpoint templates take too much memory with their values".to_owned();
@@ -51,7 +52,7 @@ impl Compiler {
         &mut self,
         element: &Element<'_>,
         name: &str,
-        template: &Template,
+        template: Option<&Template>,
     ) -> Option<Vec<(String, String)>> {
         let mut values = Vec::new();
         for own in ["name", "uri"] {
@@ -65,7 +66,7 @@ impl Compiler {
             }
             let parameter = child.required(self, "name")?.to_owned();
             let value = child.optional("value").unwrap_or_default().to_owned();
-            if !template.knows(&parameter) {
+            if template.is_some_and(|template| !template.knows(&parameter)) {
                 let message = format!("the template `{name}` has no parameter `{parameter}`");
                 self.error(&child, message, None);
             }

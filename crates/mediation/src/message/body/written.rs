@@ -23,6 +23,11 @@ impl Body {
         Ok(Some(self.charge(budget, || package.write(own, budget))?.clone()))
     }
 
+    /// Whether its bytes are to be made of an edited view.
+    pub(crate) fn is_unwritten(&self) -> bool {
+        matches!(self.source, Source::Json | Source::Xml) && self.written.get().is_none()
+    }
+
     /// The same of the root part alone, if that is new.
     pub(super) fn own_bytes(&self, budget: &Budget) -> Result<Option<Bytes>, Failure> {
         let write = match &self.source {

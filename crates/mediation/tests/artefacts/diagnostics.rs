@@ -1,0 +1,242 @@
+//! What is wrong with artefacts, and what to write instead.
+
+use crate::host::{ENDPOINTS, compile, diagnostics, echo, proxy};
+
+#[test]
+fn what_is_not_served_of_expressions_and_endpoints_says_what_to_write() {
+    let lookup = "<sequence name=\"s\"><property name=\"p\" expression=\"wso2:vault-lookup('a')\" xmlns:wso2=\"urn:v\"/></sequence>";
+    let found = diagnostics(lookup).concat();
+    assert!(found.contains("write `${configs.NAME}`"), "{found}");
+    let address = |attribute: &str, child: &str| {
+        let endpoint = format!("<address uri=\"http://a/\"{attribute}>{child}</address>");
+        diagnostics(&format!("<endpoint name=\"e\">{endpoint}</endpoint>")).concat()
+    };
+    assert_eq!(address(" optimize=\"mtom\"", ""), "");
+    let found = address("", "<enableAddressing version=\"1.0\"/>");
+    assert!(found.contains("write one of `final`, `submission`"), "{found}");
+    let found = address("", "<enableAddressing separateListener=\"true\"/>");
+    assert!(found.contains("warning: `separateListener` has no effect"), "{found}");
+    let found = diagnostics("<proxy name=\"P\"><target/><enableAddressing/></proxy>").concat();
+    assert!(found.contains("remove it, if no client needs"), "{found}");
+}
+
+#[test]
+fn what_nobody_reads_is_an_error_with_a_place() {
+    for (artefact, expect) in [
+        ("<sequence name=\"s\"><call sorce=\"x\"/></sequence>", "`call` has no attribute `sorce`"),
+        (
+            "<sequence name=\"s\"><send><endpont key=\"a\"/></send></sequence>",
+            "`send` has no child `endpont`",
+        ),
+        (
+            "<sequence name=\"s\"><respond><log/></respond></sequence>",
+            "`respond` has no child `log`",
+        ),
+        (
+            "<proxy name=\"p\"><target><inSequnce/></target></proxy>",
+            "`target` has no child `inSequnce`",
+        ),
+        (
+            "<api name=\"a\" context=\"/a\"><resource method=\"GET\"/></api>",
+            "`resource` has no attribute `method`",
+        ),
+        (
+            "<endpoint name=\"e\"><address uri=\"http://a/\" encodign=\"x\"/></endpoint>",
+            "`address` has no attribute `encodign`",
+        ),
+    ] {
+        let found = diagnostics(artefact);
+        assert!(
+            found.iter().any(|text| text.contains(expect)
+                && text.contains("test.xml:1:")
+                && text.contains("error")),
+            "{expect}\n{found:#?}"
+        );
+    }
+}
+
+#[test]
+fn what_is_not_known_is_reported_once() {
+    let rules = "xmlns=\"http://wso2.org/carbon/rules\"";
+    for (artefact, expect) in [
+        (
+            "<endpoint name=\"e\" template=\"t\" uri=\"http://e/\"><parameter name=\"p\" value=\"v\"/></endpoint>",
+            "there is no endpoint template `t`",
+        ),
+        (
+            "<sequence name=\"s\"><rewrite><rule><action fragment=\"host\" value=\"h\"/></rule></rewrite></sequence>",
+            "`rewrite` has no child `rule` (write `rewriterule`",
+        ),
+        (
+            &format!("<sequence name=\"s\"><rule {rules}><source/></rule></sequence>"),
+            "the mediator `rule` is not served (write `switch`",
+        ),
+        (
+            &format!("<sequence name=\"s\"><log {rules}/></sequence>"),
+            "`log` is not in Synapse's namespace",
+        ),
+        (
+            "<api name=\"a\" context=\"/a\"><resurce methods=\"GET\"/></api>",
+            "`api` has no child `resurce`",
+        ),
+        (
+            "<api name=\"a\" context=\"/a\"><handlers/></api>",
+            "`handlers` of `api` is not served (put an OpenAPI",
+        ),
+        ("<proxy name=\"p\"><target/><enableSec/></proxy>", "`enableSec` of `proxy` is not served"),
+        ("<proxy name=\"p\"><target/><secure/></proxy>", "`proxy` has no child `secure`"),
+        (
+            "<sequence name=\"s\"><log><property name=\"p\" expression=\"${properties.uri.var.a}\"/></log></sequence>",
+            "`properties` needs a scope: write `properties.synapse.NAME`",
+        ),
+    ] {
+        let found = diagnostics(artefact);
+        let [one] = &found[..] else { panic!("{artefact}: {found:#?}") };
+        assert!(one.replace("\n    help: ", " (").contains(expect), "{one}");
+    }
+}
+
+#[test]
+fn attributes_without_a_meaning_there_are_no_errors() {
+    let steps = "<property name=\"x\" action=\"remove\" type=\"STRING\" value=\"v\" expression=\"$ctx:a\"/>\
+        <header name=\"To\" action=\"remove\" value=\"\" expression=\"$ctx:a\"/>\
+        <log><property name=\"x\" value=\"v\" scope=\"default\" type=\"STRING\" action=\"set\"/></log>\
+        <switch source=\"$ctx:a\"><case regex=\"a\" description=\"d\"/></switch>\
+        <throwError/>";
+    let api = format!(
+        "<api name=\"a\" context=\"/a\" description=\"d\"><resource methods=\"GET\" description=\"d\">\
+         <inSequence>{steps}</inSequence></resource></api>"
+    );
+    assert_eq!(diagnostics(&api), [""; 0]);
+}
+
+#[test]
+fn what_older_endpoints_have_is_served_or_explained() {
+    let of = |attribute: &str, part: &str| {
+        format!(
+            "<endpoint name=\"e\" {attribute}><address uri=\"http://a/\">{part}</address></endpoint>"
+        )
+    };
+    let old = of("", "<suspendDurationOnFailure>60</suspendDurationOnFailure>");
+    let (program, found) = compile(&old);
+    let suspend = program.endpoint_at(program.endpoint("e").unwrap()).unwrap().suspend.clone();
+    let suspend = suspend.unwrap();
+    assert_eq!((suspend.initial_ms, suspend.factor), (60_000, 1.0));
+    assert!(found[0].contains("warning") && found[0].contains("60000"), "{found:?}");
+    let found = diagnostics(&of("onError=\"h\"", ""));
+    assert!(found[0].contains("`onError` of an endpoint is not served"), "{found:?}");
+    for (kind, help) in [("class", "key-expression"), ("serviceDynamicLoadbalance", "loadbalance")]
+    {
+        let found = diagnostics(&format!("<endpoint name=\"e\"><{kind}/></endpoint>"));
+        assert!(found[0].contains("not served") && found[0].contains(help), "{found:?}");
+    }
+}
+
+#[test]
+fn what_an_endpoint_cannot_do_is_said_by_name() {
+    for (endpoint, expect) in [
+        (
+            "<loadbalance><endpoint key=\"a\"/></loadbalance><session type=\"soap\"/>",
+            "sessions of endpoints",
+        ),
+        ("<dynamicLoadbalance/>", "members of a cluster are not discovered"),
+        (
+            "<http uri-template=\"http://h\"><authentication><oauth/></authentication></http>",
+            "`oauth` has no grant",
+        ),
+        (
+            "<http uri-template=\"http://h\"><authentication><oauth><clientCredentials><clientId>a</clientId>\
+             <tokenUrl>http://t/</tokenUrl></clientCredentials></oauth></authentication></http>",
+            "`clientCredentials` needs a `clientSecret`",
+        ),
+        (
+            "<http uri-template=\"http://h\"><authentication><oauth><clientCredentials>\
+             <clientId>{$ctx:id}</clientId></clientCredentials></oauth></authentication></http>",
+            "`clientId` is an expression: tokens are not for one message",
+        ),
+        (
+            "<http uri-template=\"http://h\"><authentication><oauth><clientCredentials>\
+             <clientSecret>of-${configs.none}</clientSecret></clientCredentials></oauth></authentication></http>",
+            "`configs.none` has no value",
+        ),
+        (
+            "<http uri-template=\"http://h\"><authentication><oauth><clientCredentials>\
+             <clientSecret>of-${vars.a}</clientSecret></clientCredentials></oauth></authentication></http>",
+            "`clientSecret` is an expression",
+        ),
+        (
+            "<http uri-template=\"http://h\"><authentication><oauth><clientCredentials>\
+             <proxyConfigs/></clientCredentials></oauth></authentication></http>",
+            "`proxyConfigs` of `oauth` is not served",
+        ),
+        (
+            "<http uri-template=\"http://h\"><authentication><basicAuth><username>u</username></basicAuth></authentication></http>",
+            "`basicAuth` needs a `password`",
+        ),
+        (
+            "<address uri=\"http://h\"/><property name=\"a\" expression=\"$body//a\"/>",
+            "the body is not read on the way to an endpoint",
+        ),
+        (
+            "<failover><endpoint><address uri=\"http://h\"/><property name=\"a\" value=\"1\"/></endpoint></failover>",
+            "a property of a member is not served",
+        ),
+        (
+            "<loadbalance algorithm=\"WeightedRoundRobin\"><endpoint><address uri=\"http://h\"/>\
+             <property name=\"loadbalance.weight\" value=\"0\"/></endpoint></loadbalance>",
+            "`loadbalance.weight` is `0`, not a number above zero",
+        ),
+        (
+            "<loadbalance><endpoint><address uri=\"http://h\"/><property name=\"loadbalance.weight\" value=\"2\"/>\
+             </endpoint></loadbalance>",
+            "warning: the weights of the members have no effect",
+        ),
+        (
+            "<address uri=\"http://h\"><suspendOnFailure><progressionFactor>-1</progressionFactor></suspendOnFailure></address>",
+            "`progressionFactor` is `-1`",
+        ),
+        (
+            "<address uri=\"http://h\"><retryConfig><codes/></retryConfig></address>",
+            "`retryConfig` has no child",
+        ),
+    ] {
+        let found = diagnostics(&format!("{ENDPOINTS}<endpoint name=\"e\">{endpoint}</endpoint>"));
+        assert!(found.iter().any(|text| text.contains(expect)), "{expect}\n{found:#?}");
+    }
+}
+
+#[test]
+fn endpoint_templates_and_groups_that_multiply_are_rejected() {
+    let template = |name: &str, endpoint: &str| {
+        format!("<template name=\"{name}\"><endpoint{endpoint}</endpoint></template>")
+    };
+    let address = format!("><!--{}--><address uri=\"$uri\"/>", "x".repeat(4_096));
+    let compiled = |templates: &str, uri: &str| {
+        let first = format!("<endpoint name=\"e\" template=\"t0\" uri=\"{uri}\"/>");
+        diagnostics(&format!("{templates}{}{first}", template("last", &address))).join("\n")
+    };
+    // Each level has 64 times as many endpoints as the one before.
+    let wide = |name: &str, next: &str| {
+        let member = format!("<endpoint template=\"{next}\" uri=\"http://h/\"/>");
+        template(name, &format!("><failover>{}</failover>", member.repeat(64)))
+    };
+    let levels = [wide("t0", "t1"), wide("t1", "t2"), wide("t2", "last")].concat();
+    let found = compiled(&levels, "http://h/");
+    assert!(found.contains("too much memory"), "{found}");
+    // Each level writes its address 64 times into the next one.
+    let long = |name: &str, next: &str| {
+        template(name, &format!(" template=\"{next}\" uri=\"{}\">", "$uri".repeat(64)))
+    };
+    let levels = [long("t0", "t1"), long("t1", "t2"), long("t2", "last")].concat();
+    let found = compiled(&levels, &format!("http://h/{}", "x".repeat(100)));
+    assert!(found.contains("too much memory"), "{found}");
+    let found = compiled(&template("t0", " template=\"t0\" uri=\"u\">"), "http://h/");
+    assert!(found.contains("nested deeper than 8"), "{found}");
+    let group = |name: &str, next: &str| {
+        let member = format!("<endpoint key=\"{next}\"/>");
+        format!("<endpoint name=\"{name}\"><failover>{}</failover></endpoint>", member.repeat(64))
+    };
+    let groups = [group("g0", "g1"), group("g1", "g2"), group("g2", "a")].concat();
+    let ran = proxy(&groups, " endpoint=\"g0\">", &echo);
+    assert!(ran.failure().message.contains("more than 256 endpoints"), "{:?}", ran.failure());
+}

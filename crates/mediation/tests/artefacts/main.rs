@@ -1,0 +1,11 @@
+//! What artefacts are compiled to: endpoints, templates and services, and what is wrong with them.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
+
+mod addressing;
+mod diagnostics;
+mod endpoints;
+mod entries;
+#[path = "../host/mod.rs"]
+mod host;
+mod services;
