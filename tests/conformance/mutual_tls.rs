@@ -264,10 +264,12 @@ fn listed(production: TrustedClients, sandbox: TrustedClients) -> Option<Arc<Cli
 #[test]
 fn an_api_accepts_the_certificates_that_it_lists_and_no_others_of_the_listener() {
     let upstream = Upstream::fixed("served");
-    let [own, foreign] = ["own", "foreign"].map(Authority::new);
+    // The self-signed ones are CAs, as `openssl req -x509` makes them.
+    let [own, foreign, self_signed, unlisted_self_signed] =
+        ["own", "foreign", "client", "client"].map(Authority::new);
     let below = own.below("below");
     let pinned = foreign.issue("pinned.example");
-    let hashes = vec![jose::sha256(&pinned.certificate())];
+    let hashes = [pinned.certificate(), self_signed.der()].map(|der| jose::sha256(&der)).to_vec();
     let certificates = TrustedClients { hashes, ..issued_by(&own) };
     let strict = api("/strict").open("GET /*").to(&upstream).with(|api| {
         api.mutual_tls = true;
@@ -276,8 +278,10 @@ fn an_api_accepts_the_certificates_that_it_lists_and_no_others_of_the_listener()
     let any = api("/any").open("GET /*").to(&upstream).with(|api| api.mutual_tls = true);
     let gateway = Gateway::of(strict)
         .api(any)
-        .client_authorities(&[&own.pem(), &foreign.pem()], false)
+        .client_authorities(&[&own.pem(), &foreign.pem(), &self_signed.pem()], false)
         .start();
+    let mut unknown = gateway.connect_tls_as(&unlisted_self_signed.identity());
+    unknown.try_send("GET /any/x HTTP/1.1\r\nHost: a\r\n\r\n").expect_close();
     let with = |mut client: Identity, issuers: &[&Authority]| {
         issuers.iter().for_each(|issuer| client.cert_pem.push_str(&issuer.pem()));
         client
@@ -287,6 +291,7 @@ fn an_api_accepts_the_certificates_that_it_lists_and_no_others_of_the_listener()
         (own.issue("client.example"), "200"),
         (with(below.issue("client.example"), &[&below]), "200"),
         (pinned, "200"),
+        (self_signed.identity(), "200"),
         (unlisted(), "401 900911"),
         // Certificates that have nothing to do with its own prove nothing.
         (with(unlisted(), &[&own]), "401 900911"),

@@ -128,6 +128,12 @@ impl Authority {
         self.0.der().to_vec()
     }
 
+    /// Itself, as a client.
+    #[must_use]
+    pub fn identity(&self) -> Identity {
+        Identity { cert_pem: self.pem(), key_pem: self.0.key().serialize_pem() }
+    }
+
     /// A certificate for `host`, without that of the authority.
     #[must_use]
     pub fn issue(&self, host: &str) -> Identity {

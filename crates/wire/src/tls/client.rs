@@ -200,17 +200,20 @@ fn builder() -> ConfigBuilder<ClientConfig, WantsVerifier> {
         .expect("aws-lc-rs has suites for TLS 1.2 and 1.3")
 }
 
-pub(super) fn add_roots(roots: &mut RootCertStore, pem: &[u8]) -> Result<(), String> {
+pub(super) fn add_roots(
+    roots: &mut RootCertStore,
+    pem: &[u8],
+) -> Result<Vec<CertificateDer<'static>>, String> {
     let certificates = CertificateDer::pem_slice_iter(pem)
         .collect::<Result<Vec<_>, _>>()
         .map_err(|error| pem_problem(&error).to_owned())?;
     if certificates.is_empty() {
         return Err("no `BEGIN CERTIFICATE` block in the PEM".to_owned());
     }
-    for certificate in certificates {
-        roots.add(certificate).map_err(|error| error.to_string())?;
+    for certificate in &certificates {
+        roots.add(certificate.clone()).map_err(|error| error.to_string())?;
     }
-    Ok(())
+    Ok(certificates)
 }
 
 /// Accepts any certificate, but still verifies that the server has its private key.

@@ -14,6 +14,7 @@ use rustls::{DigitallySignedStruct, DistinguishedName, RootCertStore, SignatureS
 use webpki::EndEntityCert;
 
 use super::client::add_roots;
+use super::validity::Validity;
 use super::{TlsError, provider};
 
 /// The authorities whose certificates a listener accepts from clients.
@@ -29,31 +30,34 @@ impl fmt::Debug for ClientAuth {
 }
 
 impl ClientAuth {
-    /// Certificates issued by one of `ca_pems` (each one or more PEM certificates) for client authentication. With
-    /// `required`, a handshake without one fails; one that is not valid always does.
+    /// Certificates issued by one of `ca_pems` (each one or more PEM certificates) for client authentication, and those
+    /// themselves. With `required`, a handshake without one fails; one that is not valid always does.
     ///
     /// # Errors
     /// [`TlsError::BadRoot`] for an invalid CA; [`TlsError::NoRoots`] if there is none.
     pub fn new(ca_pems: &[Vec<u8>], required: bool) -> Result<Self, TlsError> {
         let mut roots = RootCertStore::empty();
+        let mut listed = Vec::new();
         for (index, pem) in ca_pems.iter().enumerate() {
-            add_roots(&mut roots, pem).map_err(|problem| TlsError::BadRoot { index, problem })?;
+            let added = add_roots(&mut roots, pem);
+            listed.extend(added.map_err(|problem| TlsError::BadRoot { index, problem })?);
         }
         let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider());
         let builder = if required { builder } else { builder.allow_unauthenticated() };
-        let verifier =
+        let issued =
             builder.build().map_err(|error| TlsError::NoRoots { problem: error.to_string() })?;
-        Ok(Self { verifier })
+        Ok(Self { verifier: Arc::new(Listed { issued, listed }) })
     }
 
-    /// Certificates issued by one of these, in DER. `None`: none of them can issue any.
+    /// Certificates issued by one of these, in DER, and those themselves. `None`: none of them can issue any.
     #[must_use]
     pub fn of_issuers(issuers: &[Vec<u8>]) -> Option<Self> {
         let mut roots = RootCertStore::empty();
-        let issuers = issuers.iter().map(|der| CertificateDer::from_slice(der));
-        roots.add_parsable_certificates(issuers);
+        let listed: Vec<_> = issuers.iter().map(|der| CertificateDer::from(der.clone())).collect();
+        roots.add_parsable_certificates(listed.iter().cloned());
         let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider());
-        Some(Self { verifier: builder.build().ok()? })
+        let issued = builder.build().ok()?;
+        Some(Self { verifier: Arc::new(Listed { issued, listed }) })
     }
 
     /// Any certificate, whoever issued it, or none. The client has its key; what it proves is for the caller to say, such as
@@ -88,6 +92,60 @@ pub fn has_name(certificate: &CertificateDer<'_>, name: &str) -> bool {
     };
     let is_exact = !matches!(wanted, ServerName::DnsName(_)) || lists();
     is_exact && verify_server_name(&parsed, &wanted).is_ok()
+}
+
+/// Certificates that `issued` accepts, and the listed ones themselves: a self-signed one that is a CA, as `openssl req
+/// -x509` makes them, is no certificate of a client for `issued`.
+#[derive(Debug)]
+struct Listed {
+    issued: Arc<dyn ClientCertVerifier>,
+    listed: Vec<CertificateDer<'static>>,
+}
+
+impl ClientCertVerifier for Listed {
+    fn client_auth_mandatory(&self) -> bool {
+        self.issued.client_auth_mandatory()
+    }
+
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        self.issued.root_hint_subjects()
+    }
+
+    fn verify_client_cert(
+        &self,
+        own: &CertificateDer<'_>,
+        others: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, rustls::Error> {
+        self.issued.verify_client_cert(own, others, now).or_else(|error| {
+            let is_listed = self.listed.contains(own);
+            let validity = if is_listed { Validity::read(own) } else { None };
+            let is_valid = validity.is_some_and(|validity| validity.lapse(now.as_secs()).is_none());
+            if is_valid { Ok(ClientCertVerified::assertion()) } else { Err(error) }
+        })
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.issued.verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.issued.verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.issued.supported_verify_schemes()
+    }
 }
 
 /// Verifies only that the client has the key.

@@ -155,6 +155,22 @@ async fn no_session_is_resumed_where_clients_have_certificates() {
     }
 }
 
+#[test]
+fn a_certificate_that_is_listed_itself_is_accepted_while_it_is_valid() {
+    const NOW_S: u64 = 1_800_000_000;
+    // A CA, as `openssl req -x509` makes them.
+    let [own, other] = ["client", "client"].map(authority);
+    for clients in [
+        ClientAuth::new(&[own.pem().into_bytes()], false).unwrap(),
+        ClientAuth::of_issuers(&[own.der().to_vec()]).unwrap(),
+    ] {
+        assert!(clients.has_issued(&[own.der().clone()], NOW_S));
+        assert!(!clients.has_issued(&[other.der().clone()], NOW_S));
+        assert!(!clients.has_issued(&[own.der().clone()], 0), "before it is valid");
+        assert!(!clients.has_issued(&[own.der().clone()], u64::MAX / 2), "after that");
+    }
+}
+
 #[tokio::test]
 async fn alpn_selects_the_first_server_protocol_that_the_client_supports() {
     //    h2 enabled  client's list    negotiated
