@@ -217,7 +217,7 @@ fn the_users_of_the_key_manager_are_not_those_of_the_ldap_directory() {
         assert_eq!(refused, Err("400 invalid_grant".to_owned()), "{name}");
     }
     let own = setup.sign_in("admin", "correct horse battery").unwrap();
-    assert_eq!(claims(&own["access_token"]).get("roles"), None);
+    assert_eq!(claims(&own["access_token"])["roles"], json!(["admin"]), "none of the directory");
 }
 
 #[test]

@@ -161,10 +161,28 @@ fn keys_are_replaced_with_overlap() {
     for token in [&old, &new] {
         assert!(manager.is_active(login, token));
     }
-    let keys = success(&manager.get("/oauth2/jwks"));
-    let algorithms: Vec<_> =
-        keys["keys"].as_array().unwrap().iter().map(|key| key["alg"].clone()).collect();
-    assert_eq!(algorithms, ["ES256", "RS256"]);
+    let algorithms = || -> Vec<Value> {
+        let keys = success(&manager.get("/oauth2/jwks"));
+        keys["keys"].as_array().unwrap().iter().map(|key| key["alg"].clone()).collect()
+    };
+    assert_eq!(algorithms(), ["ES256", "RS256"]);
+
+    // Without a restart.
+    let rotated = std::fs::read_to_string(&file).unwrap();
+    let reload = |keys: &str, expect: &str| {
+        let text = rotated.replacen("keys = [\"new.pem\", \"data/oauth.key\"]", keys, 1);
+        std::fs::write(&file, text).unwrap();
+        manager.process.signal(nix::sys::signal::Signal::SIGHUP);
+        manager.process.wait_for(expect);
+    };
+    reload("keys = [\"new.pem\", \"absent.pem\"]", "the signing keys stay as they are");
+    assert_eq!(algorithms(), ["ES256", "RS256"]);
+    reload("keys = [\"new.pem\"]", "the signing keys are replaced");
+    assert_eq!(algorithms(), ["ES256"]);
+    let newest = issue(&manager);
+    let active = [&old, &new, &newest].map(|token| manager.is_active(login, token));
+    assert_eq!(active, [false, true, true]);
+    assert!(!manager.process.text().contains("after a restart"), "{}", manager.process.text());
 }
 
 #[test]

@@ -45,7 +45,7 @@ pub(crate) async fn issue(
         let api = |(name, version): &(String, String)| json!({ "name": name, "version": version });
         claims["allowedAPIs"] = options.apis.iter().map(api).collect();
     }
-    let key = manager.keys.sign(API_KEY, &claims).ok_or(Refusal::Unavailable)?;
+    let key = manager.keys().sign(API_KEY, &claims).ok_or(Refusal::Unavailable)?;
     // So that it is revoked together with the user's tokens.
     let row = Token {
         hash: secrets::hash(&jti),

@@ -44,7 +44,7 @@ pub(crate) async fn begin(
         return Ok(no_response());
     };
     let attempt = SignInAttempt::begin(target, max_age_s, manager.entropy(), now, SIGN_IN_S_MAX);
-    let sealed = attempt.seal(&manager.keys.sealing, name).ok_or(Refusal::Unavailable)?;
+    let sealed = attempt.seal(&manager.keys().sealing, name).ok_or(Refusal::Unavailable)?;
     let settings = &provider.settings;
     let location = with_parameters(
         &found.endpoints.authorize,
@@ -149,7 +149,7 @@ async fn signed_in(
     let sealed = cookie(head).unwrap_or_default();
     let (name, now) = (&provider.settings.name, manager.now());
     let opened = SignInAttempt::open(
-        &manager.keys.sealing,
+        &manager.keys().sealing,
         name,
         (sealed.as_bytes(), state.as_bytes()),
         now,
@@ -205,7 +205,7 @@ async fn page(manager: &Manager, signed_in: &SignedIn, peer: &Peer) -> Result<Re
 /// The proof that a user has signed in, for the page on which that began.
 fn prove(manager: &Manager, SignedIn { user, auth_s, target }: &SignedIn) -> Option<String> {
     let text = format!("{}\n{auth_s}\n{}", manager.now_s(), user.name);
-    manager.keys.sealing.seal(&purpose(target), text.as_bytes())
+    manager.keys().sealing.seal(&purpose(target), text.as_bytes())
 }
 
 /// The user who has signed in by `proof`, for the page `target`, if that was not too long ago, and when the provider asked
@@ -215,7 +215,7 @@ pub(crate) async fn proven(
     proof: &str,
     target: &str,
 ) -> Result<Option<(User, u64)>, Refusal> {
-    let opened = manager.keys.sealing.open(&purpose(target), proof.as_bytes());
+    let opened = manager.keys().sealing.open(&purpose(target), proof.as_bytes());
     let text = opened.and_then(|text| String::from_utf8(text).ok()).unwrap_or_default();
     let mut lines = text.split('\n');
     let mut seconds = || lines.next()?.parse::<u64>().ok();

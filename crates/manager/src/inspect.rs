@@ -60,7 +60,7 @@ pub(crate) async fn revoke(
     peer: &Peer,
 ) -> Result<Reply, Refusal> {
     let token = form.required("token", MISSING)?;
-    if let Some(key) = manager.keys.verify(token, API_KEY) {
+    if let Some(key) = manager.keys().verify(token, API_KEY) {
         let own = match manager.client_or_user(head, form, peer).await? {
             Sender::User(user) => key["sub"].as_str() == Some(&user.name),
             Sender::Client(_) => false,
@@ -72,7 +72,7 @@ pub(crate) async fn revoke(
     }
     let client = manager.client_or_public(head, form, peer).await?;
     if is_jwt(token) {
-        let claims = manager.keys.verify(token, ACCESS_TOKEN);
+        let claims = manager.keys().verify(token, ACCESS_TOKEN);
         let own = claims.filter(|claims| claims["client_id"].as_str() == Some(&client.id));
         if let Some((jti, exp)) = own.as_ref().and_then(jti_and_exp) {
             manager.admit_revocation(&client.id)?;
@@ -106,7 +106,7 @@ fn jti_and_exp(claims: &Value) -> Option<(&str, u64)> {
 
 /// `None`: the token is not valid.
 async fn jwt(manager: &Manager, token: &str) -> Result<Option<Value>, Refusal> {
-    let Some(claims) = manager.keys.verify(token, ACCESS_TOKEN) else { return Ok(None) };
+    let Some(claims) = manager.keys().verify(token, ACCESS_TOKEN) else { return Ok(None) };
     let Some((jti, exp)) = jti_and_exp(&claims) else { return Ok(None) };
     let ours = claims["iss"].as_str() == Some(&manager.issuer) && exp > manager.now_s();
     let client = claims["client_id"].as_str().filter(|_| ours);

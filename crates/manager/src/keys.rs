@@ -1,5 +1,7 @@
 //! The keys that sign tokens, and their public halves.
 
+use std::sync::{Arc, Mutex, PoisonError};
+
 use jose::{Algorithm, Compact, Header, KeySet, Padding, SealingKeys, SigningKey};
 
 use crate::secrets;
@@ -21,6 +23,34 @@ pub(crate) struct Keys {
     algorithms: Vec<String>,
     /// For texts that browsers hold, each derived from one of the keys: all instances have the same ones.
     pub(crate) sealing: SealingKeys,
+}
+
+/// The keys that are in use now. Copies share them.
+#[derive(Clone)]
+pub(crate) struct CurrentKeys(Arc<Mutex<Arc<Keys>>>);
+
+impl std::fmt::Debug for CurrentKeys {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("CurrentKeys")
+    }
+}
+
+impl CurrentKeys {
+    pub(crate) fn new(keys: Keys) -> Self {
+        Self(Arc::new(Mutex::new(Arc::new(keys))))
+    }
+
+    pub(crate) fn get(&self) -> Arc<Keys> {
+        Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// False: they are the same as before.
+    pub(crate) fn replace(&self, keys: Keys) -> bool {
+        let mut current = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let changed = current.jwks != keys.jwks;
+        *current = Arc::new(keys);
+        changed
+    }
 }
 
 impl Keys {

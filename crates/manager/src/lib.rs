@@ -61,7 +61,7 @@ use tokio::sync::watch;
 use wire::tls::{ClientAuth, ClientTls, ServerCertificates};
 
 use crate::bearer::Trusted;
-use crate::keys::Keys;
+use crate::keys::{CurrentKeys, Keys};
 use crate::ldap::Directory;
 use crate::manager::Manager;
 use crate::provider::Provider;
@@ -133,6 +133,7 @@ pub enum StartError {
 pub struct Control {
     address: SocketAddr,
     generated: Option<String>,
+    keys: CurrentKeys,
     stop: watch::Sender<bool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -146,9 +147,9 @@ impl Control {
         let (stop, stopped) = watch::channel(false);
         let (ready, started) = mpsc::channel();
         let run = move || match Started::new(options) {
-            Ok(Started { runtime, address, generated, manager, listener, tls }) => {
+            Ok(Started { runtime, address, generated, keys, manager, listener, tls }) => {
                 // Fails if the caller has given up.
-                drop(ready.send(Ok((address, generated))));
+                drop(ready.send(Ok((address, generated, keys))));
                 runtime.block_on(server::serve(manager, listener, tls, stopped));
             }
             Err(error) => drop(ready.send(Err(error))),
@@ -156,8 +157,8 @@ impl Control {
         let thread = thread::Builder::new().name("control".to_owned()).spawn(run);
         let thread = thread.map_err(StartError::Thread)?;
         let ended = |_| StartError::Thread(io::Error::other("the thread ended"));
-        let (address, generated) = started.recv().map_err(ended)??;
-        Ok(Self { address, generated, stop, thread: Some(thread) })
+        let (address, generated, keys) = started.recv().map_err(ended)??;
+        Ok(Self { address, generated, keys, stop, thread: Some(thread) })
     }
 
     /// The address of the listener.
@@ -169,6 +170,14 @@ impl Control {
     /// The password of [`ADMIN`], if this start generated one. It is not kept anywhere else.
     pub fn take_generated_password(&mut self) -> Option<String> {
         self.generated.take()
+    }
+
+    /// Signs with the first of these keys, in PEM, from now on, and publishes all of them. False: they are the same.
+    ///
+    /// # Errors
+    /// A key cannot be used; nothing changes then.
+    pub fn replace_keys(&self, pems: &[Vec<u8>]) -> Result<bool, StartError> {
+        Ok(self.keys.replace(Keys::read(pems).map_err(StartError::Keys)?))
     }
 
     /// Stops accepting, lets requests in progress finish, and closes the store.
@@ -197,6 +206,7 @@ struct Started {
     runtime: Runtime,
     address: SocketAddr,
     generated: Option<String>,
+    keys: CurrentKeys,
     manager: Arc<Manager>,
     listener: TcpListener,
     tls: Arc<rustls::ServerConfig>,
@@ -210,7 +220,7 @@ impl Started {
         let authorities = authorities.map_err(|error| StartError::ClientCa(error.to_string()))?;
         // Instances that share a database have the same.
         let secret = keys.first().cloned().unwrap_or_default();
-        let keys = Keys::read(&keys).map_err(StartError::Keys)?;
+        let keys = CurrentKeys::new(Keys::read(&keys).map_err(StartError::Keys)?);
         let directory =
             options.directory.map(|(settings, tls)| Directory::new(settings, tls.as_ref()));
         let directory = directory.transpose();
@@ -236,7 +246,8 @@ impl Started {
         let clients = options.client_ca.map(|_| ClientAuth::any());
         let tls = wire::tls::server_config_for(certificates, false, clients.as_ref());
         let (lifetimes, check_plan) = (options.lifetimes, options.check_plan);
-        let mut manager = Manager::new(store, (keys, &secret), issuer, lifetimes, check_plan);
+        let mut manager =
+            Manager::new(store, (keys.clone(), &secret), issuer, lifetimes, check_plan);
         (manager.accepts_certificates, manager.authorities) = (clients.is_some(), authorities);
         manager.trusted =
             options.trusted.into_iter().map(|one| Arc::new(Trusted::new(one))).collect();
@@ -248,7 +259,7 @@ impl Started {
         let provider = |settings| Provider::new(settings, Arc::clone(&options.ask));
         manager.providers = options.providers.into_iter().map(provider).collect();
         let manager = Arc::new(manager);
-        Ok(Self { runtime, address, generated, manager, listener, tls })
+        Ok(Self { runtime, address, generated, keys, manager, listener, tls })
     }
 }
 

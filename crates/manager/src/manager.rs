@@ -17,7 +17,7 @@ use wire::tls::ClientAuth;
 use crate::attempts::{Attempts, Who, network};
 use crate::bearer::Trusted;
 use crate::form::{Form, decoded};
-use crate::keys::Keys;
+use crate::keys::{CurrentKeys, Keys};
 use crate::ldap::Directory;
 use crate::passwords::{Busy, Passwords};
 use crate::peer::Peer;
@@ -52,7 +52,7 @@ struct Counted {
 
 pub(crate) struct Manager {
     pub(crate) store: Store,
-    pub(crate) keys: Keys,
+    current_keys: CurrentKeys,
     /// The `iss` of tokens.
     pub(crate) issuer: String,
     pub(crate) lifetimes: TokenLifetimes,
@@ -89,14 +89,14 @@ impl Counted {
 impl Manager {
     pub(crate) fn new(
         store: Store,
-        (keys, secret): (Keys, &[u8]),
+        (current_keys, secret): (CurrentKeys, &[u8]),
         issuer: String,
         lifetimes: TokenLifetimes,
         check_plan: CheckPlan,
     ) -> Self {
         Self {
             store,
-            keys,
+            current_keys,
             issuer,
             lifetimes,
             access_token_claims: Vec::new(),
@@ -125,6 +125,10 @@ impl Manager {
 
     pub(crate) fn now_s(&self) -> u64 {
         self.now().unix_s
+    }
+
+    pub(crate) fn keys(&self) -> Arc<Keys> {
+        self.current_keys.get()
     }
 
     /// The provider of this name.

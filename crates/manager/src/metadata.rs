@@ -11,7 +11,7 @@ use crate::token::GRANTS;
 
 /// Source: RFC 7517 section 5.
 pub(crate) fn jwks(manager: &Manager) -> Reply {
-    reply::document(manager.keys.jwks())
+    reply::document(manager.keys().jwks())
 }
 
 /// The discovery document. Source: RFC 8414 section 2, OpenID Connect Discovery 1.0 section 3.
@@ -34,7 +34,7 @@ pub(crate) fn discovery(manager: &Manager) -> Reply {
         "end_session_endpoint": format!("{base}/oidc/logout"),
         "scopes_supported": [OPENID],
         "subject_types_supported": ["public"],
-        "id_token_signing_alg_values_supported": [manager.keys.algorithm().to_string()],
+        "id_token_signing_alg_values_supported": [manager.keys().algorithm().to_string()],
         "claims_supported": [
             "iss", "sub", "aud", "azp", "sid", "iat", "exp", "auth_time", "nonce", "at_hash",
             "preferred_username",
@@ -53,7 +53,7 @@ pub(crate) fn discovery(manager: &Manager) -> Reply {
         "dpop_signing_alg_values_supported": asymmetric,
         "tls_client_certificate_bound_access_tokens": manager.accepts_certificates,
         "token_endpoint_auth_signing_alg_values_supported": asymmetric,
-        "access_token_signing_alg_values_supported": manager.keys.algorithms(),
+        "access_token_signing_alg_values_supported": manager.keys().algorithms(),
     });
     reply::document(&document.to_string())
 }

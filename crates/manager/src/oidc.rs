@@ -39,7 +39,7 @@ pub(crate) fn id_token(
     (sign_in, more): (&SignIn<'_>, &Map<String, Value>),
     access_token: &str,
 ) -> Option<String> {
-    let now_s = manager.now_s();
+    let (now_s, keys) = (manager.now_s(), manager.keys());
     let mut claims = json!({
         "iss": manager.issuer,
         "sub": user,
@@ -48,7 +48,7 @@ pub(crate) fn id_token(
         "sid": family,
         "iat": now_s,
         "exp": now_s.saturating_add(manager.lifetimes.access_s),
-        "at_hash": left_half(manager.keys.algorithm(), access_token),
+        "at_hash": left_half(keys.algorithm(), access_token),
     });
     if sign_in.time_s > 0 {
         claims["auth_time"] = json!(sign_in.time_s);
@@ -57,7 +57,7 @@ pub(crate) fn id_token(
         claims["nonce"] = json!(sign_in.nonce);
     }
     with_more(&mut claims, more);
-    manager.keys.sign(ID_TOKEN, &claims)
+    keys.sign(ID_TOKEN, &claims)
 }
 
 /// Adds the claims `more` of a user, none of which replaces another.
@@ -137,7 +137,7 @@ pub(crate) async fn userinfo(
 pub(crate) async fn logout(manager: &Manager, form: &Form) -> Result<Reply, Refusal> {
     let signed_out = || reply::message(StatusCode::OK, "You are signed out.");
     let Some(hint) = form.get("id_token_hint") else { return Ok(signed_out()) };
-    let claims = manager.keys.verify(hint, ID_TOKEN);
+    let claims = manager.keys().verify(hint, ID_TOKEN);
     // It may have expired.
     let ours = claims.filter(|claims| claims["iss"] == *manager.issuer);
     let parts = ours.as_ref().and_then(|claims| {

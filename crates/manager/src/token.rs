@@ -306,7 +306,7 @@ pub(crate) async fn issue(manager: &Manager, mut grant: Grant<'_>) -> Result<Iss
                 // So that it is revoked together with the user's other tokens.
                 rows.push(row(&jti, TokenKind::Jwt, grant.access_s));
             }
-            manager.keys.sign(ACCESS_TOKEN, &claims(manager, grant, now_s, &jti))
+            manager.keys().sign(ACCESS_TOKEN, &claims(manager, grant, now_s, &jti))
         }
         TokenType::Opaque => {
             let token = dpop::bound(secrets::secret(manager.entropy()), key);

@@ -29,7 +29,7 @@ const KEY: &str = "oauth.key";
 /// Run the control plane, which issues OAuth2 tokens
 ///
 /// Reads `[control]`, `[store]` and `[tls]` of the configuration. The first start creates the user `admin` and prints
-/// a password. SIGHUP reloads the certificates, and logs what else needs a restart; SIGTERM and Ctrl-C shut down gracefully. The commands below change the
+/// a password. SIGHUP reloads the certificates and the signing keys, and logs what else needs a restart; SIGTERM and Ctrl-C shut down gracefully. The commands below change the
 /// database instead, and exit.
 #[derive(Args)]
 #[command(after_help = "Examples:
@@ -136,12 +136,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             Err(problem) => tracing::error!("{problem}"),
         }
         match follow::read_settings(&arguments.config) {
-            Ok((changed, _)) => changed_sections(&settings, &changed).iter().for_each(|section| {
-                tracing::warn!(
-                    section,
-                    "this change of the configuration takes effect after a restart"
-                );
-            }),
+            Ok((changed, _)) => {
+                replace_keys(&running, &changed);
+                changed_sections(&settings, &changed).iter().for_each(|section| {
+                    tracing::warn!(
+                        section,
+                        "this change of the configuration takes effect after a restart"
+                    );
+                });
+            }
             Err(invalid) => {
                 invalid.diagnostics.iter().for_each(|problem| tracing::error!("{problem}"));
             }
@@ -151,6 +154,21 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     tracing::info!("signal received, shutting down");
     running.stop();
     Ok(())
+}
+
+/// Signs with the keys that `settings` name now.
+fn replace_keys(running: &Control, settings: &Settings) {
+    let Some(control) = &settings.control else { return };
+    let replaced = signing_keys(control, settings)
+        .and_then(|keys| running.replace_keys(&keys).map_err(Failure::error));
+    match replaced {
+        Ok(true) => tracing::info!("the signing keys are replaced"),
+        Ok(false) => {}
+        Err(Failure::Error(problem) | Failure::Usage(problem)) => {
+            tracing::error!(problem, "the signing keys stay as they are");
+        }
+        Err(Failure::Reported | Failure::Exit(_)) => {}
+    }
 }
 
 /// The sections of the configuration that differ, also by a secret in a file that they name.
@@ -164,6 +182,8 @@ fn changed_sections(before: &Settings, after: &Settings) -> Vec<&'static str> {
         ldap: old.ldap.clone(),
         providers: old.providers.clone(),
         store: old.store.clone(),
+        // They are in use already.
+        keys: old.keys.clone(),
         ..new.clone()
     };
     let changes = [
@@ -266,6 +286,13 @@ fn change_user(
     manager::change_user(database, name, change, given).map_err(Failure::error)
 }
 
+fn signing_keys(settings: &ControlSettings, all: &Settings) -> Result<Vec<Vec<u8>>, Failure> {
+    match settings.keys.as_slice() {
+        [] => Ok(vec![generated_key(&all.gateway.data.join(KEY))?]),
+        files => files.iter().map(|file| signing_key(file)).collect(),
+    }
+}
+
 /// A private key in PEM.
 fn signing_key(file: &Path) -> Result<Vec<u8>, Failure> {
     let pem = read_file(file)?;
@@ -280,10 +307,7 @@ fn start(
     all: &Settings,
     certificates: Arc<ServerCertificates>,
 ) -> Result<Control, Failure> {
-    let keys = match settings.keys.as_slice() {
-        [] => vec![generated_key(&all.gateway.data.join(KEY))?],
-        files => files.iter().map(|file| signing_key(file)).collect::<Result<_, _>>()?,
-    };
+    let keys = signing_keys(settings, all)?;
     let password = settings.admin_password.clone().map(String::from_utf8).transpose();
     let client_ca = settings
         .client_ca
