@@ -269,7 +269,10 @@ fn an_api_accepts_the_certificates_that_it_lists_and_no_others_of_the_listener()
         ["own", "foreign", "client", "client"].map(Authority::new);
     let below = own.below("below");
     let pinned = foreign.issue("pinned.example");
-    let hashes = [pinned.certificate(), self_signed.der()].map(|der| jose::sha256(&der)).to_vec();
+    let self_signed_client = self_signed.identity();
+    let hashes = [pinned.certificate(), self_signed_client.certificate()]
+        .map(|der| jose::sha256(&der))
+        .to_vec();
     let certificates = TrustedClients { hashes, ..issued_by(&own) };
     let strict = api("/strict").open("GET /*").to(&upstream).with(|api| {
         api.mutual_tls = true;
@@ -291,7 +294,7 @@ fn an_api_accepts_the_certificates_that_it_lists_and_no_others_of_the_listener()
         (own.issue("client.example"), "200"),
         (with(below.issue("client.example"), &[&below]), "200"),
         (pinned, "200"),
-        (self_signed.identity(), "200"),
+        (self_signed_client, "200"),
         (unlisted(), "401 900911"),
         // Certificates that have nothing to do with its own prove nothing.
         (with(unlisted(), &[&own]), "401 900911"),
