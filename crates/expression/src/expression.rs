@@ -361,6 +361,6 @@ fn get_property(source: &str, at: usize) -> Result<Option<Language>, SyntaxError
     };
     match PropertyScope::named(&first) {
         Some(scope) => Ok(Some(Language::Property(scope, name.into()))),
-        None => Err(SyntaxError::new(source, at, format!("unknown property scope `{first}`"))),
+        None => Err(SyntaxError::new(source, at, PropertyScope::unknown(&first))),
     }
 }

@@ -75,6 +75,16 @@ impl PropertyScope {
     pub fn named(name: &str) -> Option<Self> {
         SCOPES.iter().find(|(.., names)| names.contains(&name)).map(|(scope, ..)| *scope)
     }
+
+    /// What is wrong with `name` in `get-property()`, which is no scope.
+    #[must_use]
+    pub fn unknown(name: &str) -> String {
+        // Of Micro Integrator, for `file.properties`.
+        if name == "file" {
+            return "the scope `file` is not served: write `${configs.NAME}` instead".to_owned();
+        }
+        format!("unknown property scope `{name}` in get-property()")
+    }
 }
 
 /// The message that an expression is evaluated on.
@@ -537,9 +547,7 @@ impl<'d> Bound<'_, 'd> {
             [name, format] if name == "SYSTEM_DATE" => (PropertyScope::Synapse, name, Some(format)),
             [scope, name, rest @ ..] => match PropertyScope::named(scope) {
                 Some(scope) => (scope, name, rest.first()),
-                None => {
-                    return fail(format!("unknown property scope `{scope}` in get-property()"));
-                }
+                None => return fail(PropertyScope::unknown(scope)),
             },
             [] => return Ok(Value::String(String::new())),
         };

@@ -14,8 +14,10 @@ impl Compiler {
             return self.error(element, message, None);
         }
         let mut parameters = Vec::new();
-        let is_body = |child: &Element<'_>| matches!(child.name(), "sequence" | "endpoint");
-        for child in element.children().filter(|child| !is_body(child)) {
+        let is_read_elsewhere = |child: &Element<'_>| {
+            matches!(child.name(), "sequence" | "endpoint" | "description" | "comment")
+        };
+        for child in element.children().filter(|child| !is_read_elsewhere(child)) {
             if child.name() != "parameter" {
                 let message = format!("`template` has no child `{}`", child.name());
                 self.error(&child, message, None);

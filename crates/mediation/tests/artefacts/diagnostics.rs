@@ -14,6 +14,8 @@ fn what_is_not_served_of_expressions_and_endpoints_says_what_to_write() {
     assert_eq!(address(" optimize=\"mtom\"", ""), "");
     let found = address("", "<enableAddressing version=\"1.0\"/>");
     assert!(found.contains("write one of `final`, `submission`"), "{found}");
+    let found = address("", "<timeout>1</timeout>");
+    assert!(found.contains("write `<duration>1</duration>` in it"), "{found}");
     let found = address("", "<enableAddressing separateListener=\"true\"/>");
     assert!(found.contains("warning: `separateListener` has no effect"), "{found}");
     let found = diagnostics("<proxy name=\"P\"><target/><enableAddressing/></proxy>").concat();
@@ -89,6 +91,10 @@ fn what_is_not_known_is_reported_once() {
             "<sequence name=\"s\"><log><property name=\"p\" expression=\"${properties.uri.var.a}\"/></log></sequence>",
             "`properties` needs a scope: write `properties.synapse.NAME`",
         ),
+        (
+            "<sequence name=\"s\"><property name=\"p\" expression=\"get-property('file', 'a')\"/></sequence>",
+            "the scope `file` is not served: write `${configs.NAME}` instead",
+        ),
     ] {
         let found = diagnostics(artefact);
         let [one] = &found[..] else { panic!("{artefact}: {found:#?}") };
@@ -108,6 +114,12 @@ fn attributes_without_a_meaning_there_are_no_errors() {
          <inSequence>{steps}</inSequence></resource></api>"
     );
     assert_eq!(diagnostics(&api), [""; 0]);
+    let notes = "<description>d</description><comment>c</comment>";
+    for template in ["<sequence/>", "<endpoint><default/></endpoint>"] {
+        let template =
+            format!("<template name=\"t\">{notes}<parameter name=\"p\"/>{template}</template>");
+        assert_eq!(diagnostics(&template), [""; 0]);
+    }
 }
 
 #[test]

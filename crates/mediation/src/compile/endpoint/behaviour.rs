@@ -16,6 +16,11 @@ const OAUTH_TEXTS: [&str; 7] =
 impl Compiler {
     pub(super) fn timeout(&mut self, element: &Element<'_>, endpoint: &mut Endpoint) -> Option<()> {
         let mut action = "fault".to_owned();
+        let own = text(element);
+        if !own.is_empty() && element.children().next().is_none() {
+            let help = format!("write `<duration>{own}</duration>` in it, in milliseconds");
+            self.warning(element, "the text of `timeout` has no effect".to_owned(), Some(help));
+        }
         for part in element.children() {
             match part.name() {
                 "duration" => match part.computed(self, &text(&part))? {
