@@ -157,6 +157,7 @@ impl Hold {
         source: &mut S,
     ) -> Poll<Result<Bytes, HoldError>> {
         loop {
+            while ready!(source.poll_read_to(cx, &mut self.bytes)).map_err(HoldError::Body)? {}
             ready!(source.poll_fill(cx)).map_err(HoldError::Body)?;
             let piece = source.data();
             if piece.is_empty() {
@@ -189,8 +190,14 @@ impl Hold {
 mod tests {
     use std::task::Waker;
 
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::{TcpListener, TcpStream};
+    use wire::http1::BodyFraming;
+    use wire::stream::Stream;
+
     use super::*;
-    use crate::flow::Held;
+    use crate::buffer::Buffers;
+    use crate::flow::{BodyReader, Held, Http1Source};
 
     /// What becomes of a body of `len` bytes, of which `announced` were announced, while others use `used`; and what is
     /// charged for it.
@@ -213,6 +220,57 @@ mod tests {
         drop((copy, others));
         assert_eq!(all.used(), 0, "everything is released");
         (found, charged)
+    }
+
+    /// The beginning of a body that arrived with its head is in the buffer, the rest comes in pieces, and the next request
+    /// follows at once.
+    #[tokio::test(flavor = "current_thread")]
+    async fn the_rest_of_a_body_is_read_to_its_place() {
+        let body: Vec<u8> = (0..50_000_u32).map(|at| at.to_le_bytes()[0]).collect();
+        for (first, framing) in [
+            (0, BodyFraming::Length(50_000)),
+            (20, BodyFraming::Length(50_000)),
+            (50_000, BodyFraming::Length(50_000)),
+            (20, BodyFraming::Chunked),
+        ] {
+            let sent = match framing {
+                BodyFraming::Chunked => [b"c350\r\n", body.as_slice(), b"\r\n0\r\n\r\n"].concat(),
+                BodyFraming::Length(_) | BodyFraming::None => body.clone(),
+            };
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+            let mut stream = Stream::Clear(listener.accept().await.unwrap().0);
+            let buffers = Buffers::new(0);
+            let mut reader = BodyReader::idle(buffers.body());
+            while reader.buffer.free_space().len() < first && reader.buffer.grow() {}
+            reader.buffer.free_space()[..first].copy_from_slice(&sent[..first]);
+            reader.buffer.fill(first);
+            reader.start_request(framing);
+            let announced = reader.announced();
+            let mut hold = Hold::begin(&HeldBytes::default().holding(100_000, 100_000), announced);
+            let hold = hold.as_mut().unwrap();
+            let client = async {
+                for piece in sent[first..].chunks(20_000) {
+                    client.write_all(piece).await.unwrap();
+                    tokio::task::yield_now().await;
+                }
+                client.write_all(b"GET /").await.unwrap();
+                client
+            };
+            let held = std::future::poll_fn(|cx| {
+                let (reader, stream) = (&mut reader, &mut stream);
+                hold.poll(cx, &mut Http1Source { reader, stream, buffers: &buffers })
+            });
+            let (mut client, held) = tokio::join!(client, held);
+            assert!(held.unwrap() == body, "{first} {framing:?}");
+            assert!(reader.is_done() && reader.consumed() == 50_000, "{first} {framing:?}");
+            let is_buffered = first == body.len() || framing == BodyFraming::Chunked;
+            assert_eq!(reader.buffer.is_absent(), !is_buffered, "{first} {framing:?}");
+            client.shutdown().await.unwrap();
+            let mut next = reader.buffer.filled().to_vec();
+            stream.read_to_end(&mut next).await.unwrap();
+            assert_eq!(next, b"GET /", "{first} {framing:?}");
+        }
     }
 
     #[test]

@@ -1,8 +1,12 @@
 //! Incoming HTTP/1.1 bodies: framing is removed, and the rest of a long body can be spliced.
 
+use std::future::Future as _;
+use std::pin::pin;
 use std::task::{Context, Poll, ready};
 
 use base::limits::{GATHERED_BODY_BYTES_MAX, SPLICE_BYTES_MIN, SPLICE_PIECE_BYTES_MIN};
+use bytes::BufMut as _;
+use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
 use wire::http1::{BodyFraming, ChunkedDecoder, Piece, Rejection, ResponseFraming, Side};
 use wire::splice;
@@ -162,11 +166,38 @@ impl BodyReader {
 
     /// Records that `count` bytes of the body were spliced.
     fn was_spliced(&mut self, count: usize) {
+        self.passed(count);
+        self.in_pieces = count < SPLICE_PIECE_BYTES_MIN;
+    }
+
+    /// Records that `count` bytes of a body of known length did not come through the buffer.
+    fn passed(&mut self, count: usize) {
         if let Decode::Length(left) = &mut self.decode {
             *left = left.saturating_sub(count as u64);
             self.complete = *left == 0;
             self.consumed = self.consumed.saturating_add(count as u64);
-            self.in_pieces = count < SPLICE_PIECE_BYTES_MIN;
+        }
+    }
+
+    /// [`Source::poll_read_to`].
+    fn poll_read_to(
+        &mut self,
+        cx: &mut Context<'_>,
+        (stream, buffers): (&mut Stream, &Buffers),
+        to: &mut Vec<u8>,
+    ) -> Poll<Result<bool, BodyError>> {
+        let most = usize::try_from(self.unread_len()).unwrap_or(usize::MAX);
+        let most = most.min(to.capacity().saturating_sub(to.len()));
+        if most == 0 {
+            return Poll::Ready(Ok(false));
+        }
+        buffers.release(std::mem::take(&mut self.buffer));
+        match ready!(pin!(stream.read_buf(&mut to.limit(most))).poll(cx)) {
+            Ok(count) if count > 0 => {
+                self.passed(count);
+                Poll::Ready(Ok(true))
+            }
+            Ok(_) | Err(_) => Poll::Ready(Err(BodyError::Closed)),
         }
     }
 
@@ -316,6 +347,14 @@ impl Source for Http1Source<'_> {
 
     fn trailers(&self) -> &[u8] {
         self.reader.trailers()
+    }
+
+    fn poll_read_to(
+        &mut self,
+        cx: &mut Context<'_>,
+        to: &mut Vec<u8>,
+    ) -> Poll<Result<bool, BodyError>> {
+        self.reader.poll_read_to(cx, (self.stream, self.buffers), to)
     }
 
     fn park(&mut self) {

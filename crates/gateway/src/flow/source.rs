@@ -37,6 +37,15 @@ pub(crate) trait Source {
     fn trailers(&self) -> &[u8];
     /// Nothing can be sent for now: memory that `data` does not need is released.
     fn park(&mut self) {}
+    /// Reads what is still in the socket straight to where it is held, as far as `to` has room. False if there is nothing
+    /// of known length, or if something has to be done first.
+    fn poll_read_to(
+        &mut self,
+        _: &mut Context<'_>,
+        _to: &mut Vec<u8>,
+    ) -> Poll<Result<bool, BodyError>> {
+        Poll::Ready(Ok(false))
+    }
     /// The part of the body that is still in the socket and can be spliced. `None` if there is none or too
     /// little, or if it must be decoded.
     fn unread(&mut self) -> Option<Unread<'_>> {

@@ -88,8 +88,15 @@ impl Format {
         }
     }
 
-    /// That of the document `bytes`, of which nothing is read after the first start tag.
+    /// That of the document `bytes`, of which nothing is parsed after the first start tag. That is mostly near the
+    /// beginning, so that the rest is not even decoded.
     fn of_document(bytes: &[u8]) -> Option<Self> {
+        const BEGINNING: usize = 512;
+        let beginning = bytes.get(..BEGINNING).and_then(Self::of_first_tag);
+        beginning.or_else(|| Self::of_first_tag(bytes))
+    }
+
+    fn of_first_tag(bytes: &[u8]) -> Option<Self> {
         let input = xml::Input::new(bytes, &xml::Options::default()).ok()?;
         let mut reader = Reader::new(&input);
         loop {

@@ -57,6 +57,18 @@ impl Source for Connection<'_> {
         self.reader.trailers()
     }
 
+    fn poll_read_to(
+        &mut self,
+        cx: &mut Context<'_>,
+        to: &mut Vec<u8>,
+    ) -> Poll<Result<bool, BodyError>> {
+        if !self.interim.is_empty() {
+            return Poll::Ready(Ok(false));
+        }
+        let (reader, stream) = (&mut self.reader, &mut self.stream);
+        Http1Source { reader, stream, buffers: &self.worker.resources.buffers }.poll_read_to(cx, to)
+    }
+
     fn unread(&mut self) -> Option<Unread<'_>> {
         if !self.interim.is_empty() {
             return None;
