@@ -37,13 +37,26 @@ pub(super) fn two_transforms(times: usize) {
     proxy("XSLTProxy", times);
 }
 
-/// Takes requests through a proxy service whose endpoint echoes, to the bytes of the response.
+pub(super) fn json_template(times: usize) {
+    // As the lab's payload `symbols-json`.
+    let symbols = [r#""json""#; 60].join(",\n      ");
+    let body =
+        format!("{{\n  \"payload\": {{\n    \"symbol\": [\n      {symbols}\n    ]\n  }}\n}}\n");
+    proxy_of("JsonToSOAPProxy", Format::Json, body.leak().as_bytes(), times);
+}
+
 fn proxy(name: &str, times: usize) {
+    proxy_of(name, Format::Soap11, ORDERS, times);
+}
+
+/// Takes requests through a proxy service whose endpoint echoes, to the bytes of the response.
+fn proxy_of(name: &str, format: Format, body: &'static [u8], times: usize) {
     let program = program();
     let flow = program.proxies().iter().find(|proxy| proxy.name == name).map(|proxy| proxy.flow);
     let flow = flow.expect("it is among the artefacts");
     for _ in 0..times {
-        let message = Message::new(Direction::Request, head(), Body::held(Format::Soap11, ORDERS));
+        let body = Body::held(format, body);
+        let message = Message::new(Direction::Request, head(format), body);
         let budget = Budget::large();
         let mut run = Run::new(Arc::clone(&program), flow, message, budget);
         let mut response = 0;
@@ -53,7 +66,7 @@ fn proxy(name: &str, times: usize) {
                     let sent = exchange.message.body.bytes(&Budget::large());
                     let sent = sent.ok().flatten().expect("the body is held");
                     let echo = Body::held(Format::Soap11, sent);
-                    let echo = Message::new(Direction::Response, head(), echo);
+                    let echo = Message::new(Direction::Response, head(Format::Soap11), echo);
                     run.answer(id, Answer::Response(Box::new(echo)));
                 }
                 Event::Respond(message, _) => {
@@ -72,8 +85,8 @@ fn proxy(name: &str, times: usize) {
     }
 }
 
-fn head() -> Box<BenchHead> {
-    let field = ("Content-Type".to_owned(), Format::Soap11.content_type().to_owned());
+fn head(format: Format) -> Box<BenchHead> {
+    let field = ("Content-Type".to_owned(), format.content_type().to_owned());
     let plain =
         PlainHead { method: "POST".to_owned(), target: "/".to_owned(), fields: vec![field] };
     Box::new(BenchHead { plain, ..BenchHead::default() })
@@ -86,6 +99,7 @@ fn program() -> Arc<Program> {
         "local-entries/xslt_transform_reverse.xml",
         "proxy-services/CBRProxy.xml",
         "proxy-services/DirectProxy.xml",
+        "proxy-services/JsonToSOAPProxy.xml",
         "proxy-services/XSLTProxy.xml"
     );
     let documents = files.map(|(path, text)| {

@@ -133,7 +133,7 @@ impl Rules {
 /// gives back each name but the empty one.
 #[must_use]
 pub fn element_name(name: &str) -> Cow<'_, str> {
-    if xml::is_ncname(name) && member_name(name) == name {
+    if xml::is_ncname(name) && (!name.contains('_') || member_name(name) == name) {
         return Cow::Borrowed(name);
     }
     let mut made = String::new();

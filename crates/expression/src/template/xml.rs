@@ -1,6 +1,6 @@
 //! Writes text and JSON as XML.
 
-use std::rc::Rc;
+use std::borrow::Cow;
 
 use crate::json::{Elements, Kind, Members, Ref};
 use crate::mapping::element_name;
@@ -10,7 +10,7 @@ use crate::{Budget, Error};
 /// allow (section 2.2) become U+FFFD.
 pub(super) fn push_escaped(into: &mut Vec<u8>, text: &str, attribute: bool) {
     let mut rest = text;
-    while let Some(at) = rest.bytes().position(may_change) {
+    while let Some(at) = first_that_may_change(rest.as_bytes()) {
         let (plain, other) = rest.split_at(at);
         into.extend_from_slice(plain.as_bytes());
         let mut characters = other.chars();
@@ -22,10 +22,26 @@ pub(super) fn push_escaped(into: &mut Vec<u8>, text: &str, attribute: bool) {
     into.extend_from_slice(rest.as_bytes());
 }
 
+fn first_that_may_change(bytes: &[u8]) -> Option<usize> {
+    const BLOCK: usize = 16;
+    // Without branches, so that a block is checked at once.
+    let is_plain = |block: &&[u8; BLOCK]| {
+        block.iter().fold(0, |found, byte| found | u8::from(may_change(*byte))) == 0
+    };
+    let plain = bytes.as_chunks::<BLOCK>().0.iter().take_while(is_plain).count() * BLOCK;
+    let rest = bytes.get(plain..).unwrap_or_default();
+    Some(plain + rest.iter().position(|byte| may_change(*byte))?)
+}
+
 /// Whether a character that begins with this byte may be written as another one. All that are not allowed above U+007F
 /// begin with 0xef.
 fn may_change(byte: u8) -> bool {
-    byte < b' ' || matches!(byte, b'&' | b'<' | b'>' | b'"' | b'\'' | 0xef)
+    may_grow(byte) | (byte == 0xef)
+}
+
+/// Whether a character of this byte may be written as a longer one. Without branches, for many bytes at once.
+fn may_grow(byte: u8) -> bool {
+    [b'&', b'<', b'>', b'"', b'\''].iter().fold(byte < b' ', |is, one| is | (byte == *one))
 }
 
 fn push_character(into: &mut Vec<u8>, character: char, attribute: bool) {
@@ -53,9 +69,9 @@ pub(super) fn push_allowed(into: &mut Vec<u8>, character: char) {
 
 /// What remains to be written: the rest of a container, whose elements share its name, or an end tag.
 enum Work<'d> {
-    Elements(Rc<str>, Elements<'d>),
+    Elements(Cow<'d, str>, Elements<'d>),
     Members(Members<'d>),
-    Close(Rc<str>),
+    Close(Cow<'d, str>),
 }
 
 /// Appends the members of an object as elements of their names, an array as elements that repeat its name, and a
@@ -64,7 +80,7 @@ enum Work<'d> {
 /// # Errors
 /// [`Error::Budget`].
 pub(super) fn push_json(into: &mut Vec<u8>, value: Ref<'_>, budget: &Budget) -> Result<(), Error> {
-    let nameless = Rc::from("jsonElement");
+    let nameless = Cow::Borrowed("jsonElement");
     let mut work: Vec<Work<'_>> =
         content(value, &nameless).filter(|_| !value.is_empty()).into_iter().collect();
     if work.is_empty() {
@@ -73,14 +89,11 @@ pub(super) fn push_json(into: &mut Vec<u8>, value: Ref<'_>, budget: &Budget) -> 
     while let Some(next) = work.last_mut() {
         let found = match next {
             Work::Elements(name, elements) => {
-                elements.next().map(|element| (Rc::clone(name), element))
+                elements.next().map(|element| (name.clone(), element))
             }
-            Work::Members(members) => {
-                members.next().map(|(name, value)| (element_name(&name).into(), value))
-            }
+            Work::Members(members) => members.next().map(|(name, value)| (element_of(name), value)),
             Work::Close(name) => {
-                charge_tag(name, budget)?;
-                push_tag(into, "</", name);
+                push_tag(into, "</", name, budget)?;
                 None
             }
         };
@@ -88,38 +101,45 @@ pub(super) fn push_json(into: &mut Vec<u8>, value: Ref<'_>, budget: &Budget) -> 
             work.pop();
             continue;
         };
-        charge_tag(&name, budget)?;
         // An array inside an array takes the outer one's name.
         if value.kind() == Kind::Array {
             work.extend(content(value, &name));
             continue;
         }
-        push_tag(into, "<", &name);
-        work.push(Work::Close(name));
+        push_tag(into, "<", &name, budget)?;
         match content(value, &nameless) {
-            Some(inner) => work.push(inner),
-            None => push_scalar(into, value, budget)?,
+            Some(inner) => work.extend([Work::Close(name), inner]),
+            None => {
+                push_scalar(into, value, budget)?;
+                push_tag(into, "</", &name, budget)?;
+            }
         }
     }
     Ok(())
 }
 
-fn push_tag(into: &mut Vec<u8>, begin: &str, name: &str) {
-    for part in [begin, name, ">"] {
-        into.extend_from_slice(part.as_bytes());
+/// The name of a member as that of an element.
+fn element_of(name: Cow<'_, str>) -> Cow<'_, str> {
+    match name {
+        Cow::Borrowed(name) => element_name(name),
+        Cow::Owned(name) => Cow::Owned(element_name(&name).into_owned()),
     }
 }
 
-fn charge_tag(name: &str, budget: &Budget) -> Result<(), Error> {
+fn push_tag(into: &mut Vec<u8>, begin: &str, name: &str, budget: &Budget) -> Result<(), Error> {
     budget.charge_steps(1)?;
-    Ok(budget.charge_memory(name.len() + 3)?)
+    budget.charge_memory(name.len() + 3)?;
+    for part in [begin, name, ">"] {
+        into.extend_from_slice(part.as_bytes());
+    }
+    Ok(())
 }
 
 /// The content of a container; `None` for a scalar.
-fn content<'d>(value: Ref<'d>, name: &Rc<str>) -> Option<Work<'d>> {
+fn content<'d>(value: Ref<'d>, name: &Cow<'d, str>) -> Option<Work<'d>> {
     match value.kind() {
         Kind::Object => Some(Work::Members(value.members())),
-        Kind::Array => Some(Work::Elements(Rc::clone(name), value.elements())),
+        Kind::Array => Some(Work::Elements(name.clone(), value.elements())),
         Kind::Null | Kind::Boolean | Kind::Number | Kind::String => None,
     }
 }
@@ -135,8 +155,7 @@ fn push_scalar(into: &mut Vec<u8>, value: Ref<'_>, budget: &Budget) -> Result<()
 
 /// An upper bound of what [`push_escaped`] appends.
 pub(super) fn escaped_len(text: &str) -> usize {
-    let longer = text.bytes().filter(|byte| b"&<>\"'\n\t\r".contains(byte) || *byte < b' ').count();
-    text.len() + 5 * longer
+    text.len() + 5 * text.bytes().map(|byte| usize::from(may_grow(byte))).sum::<usize>()
 }
 
 /// Appends JSON text with `&`, `<` and `>`, which occur in strings only, as XML references.
