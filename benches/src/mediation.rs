@@ -63,10 +63,10 @@ fn proxy_of(name: &str, format: Format, body: &'static [u8], times: usize) {
         loop {
             match run.next(&Host) {
                 Event::Ask(id, Ask::Exchange(exchange)) => {
-                    let sent = exchange.message.body.bytes(&Budget::large());
-                    let sent = sent.ok().flatten().expect("the body is held");
-                    let echo = Body::held(Format::Soap11, sent);
-                    let echo = Message::new(Direction::Response, head(Format::Soap11), echo);
+                    let sent = &exchange.message.body;
+                    let (format, bytes) = (sent.format(), sent.bytes(&Budget::large()));
+                    let echo = Body::held(format, bytes.ok().flatten().expect("the body is held"));
+                    let echo = Message::new(Direction::Response, head(format), echo);
                     run.answer(id, Answer::Response(Box::new(echo)));
                 }
                 Event::Respond(message, _) => {

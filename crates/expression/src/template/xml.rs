@@ -93,7 +93,7 @@ pub(super) fn push_json(into: &mut Vec<u8>, value: Ref<'_>, budget: &Budget) -> 
             }
             Work::Members(members) => members.next().map(|(name, value)| (element_of(name), value)),
             Work::Close(name) => {
-                push_tag(into, "</", name, budget)?;
+                push_tag(into, ["</", name, ">"], budget)?;
                 None
             }
         };
@@ -106,16 +106,29 @@ pub(super) fn push_json(into: &mut Vec<u8>, value: Ref<'_>, budget: &Budget) -> 
             work.extend(content(value, &name));
             continue;
         }
-        push_tag(into, "<", &name, budget)?;
         match content(value, &nameless) {
-            Some(inner) => work.extend([Work::Close(name), inner]),
-            None => {
-                push_scalar(into, value, budget)?;
-                push_tag(into, "</", &name, budget)?;
+            Some(inner) => {
+                push_tag(into, ["<", &name, ">"], budget)?;
+                work.extend([Work::Close(name), inner]);
             }
+            None => push_leaf(into, &name, value, budget)?,
         }
     }
     Ok(())
+}
+
+/// Appends a scalar as an element.
+fn push_leaf(into: &mut Vec<u8>, name: &str, value: Ref<'_>, budget: &Budget) -> Result<(), Error> {
+    let value = crate::Value::Json(value);
+    let text = value.text();
+    if first_that_may_change(text.as_bytes()).is_none() {
+        budget.charge_scanning(text.len())?;
+        budget.charge_steps(1)?;
+        return push_tag(into, ["<", name, ">", &text, "</", name, ">"], budget);
+    }
+    push_tag(into, ["<", name, ">"], budget)?;
+    push_text(into, &text, budget)?;
+    push_tag(into, ["</", name, ">"], budget)
 }
 
 /// The name of a member as that of an element.
@@ -126,12 +139,16 @@ fn element_of(name: Cow<'_, str>) -> Cow<'_, str> {
     }
 }
 
-fn push_tag(into: &mut Vec<u8>, begin: &str, name: &str, budget: &Budget) -> Result<(), Error> {
+fn push_tag<const PARTS: usize>(
+    into: &mut Vec<u8>,
+    parts: [&str; PARTS],
+    budget: &Budget,
+) -> Result<(), Error> {
+    let bytes = parts.iter().map(|part| part.len()).sum();
     budget.charge_steps(1)?;
-    budget.charge_memory(name.len() + 3)?;
-    for part in [begin, name, ">"] {
-        into.extend_from_slice(part.as_bytes());
-    }
+    budget.charge_memory(bytes)?;
+    into.reserve(bytes);
+    parts.iter().for_each(|part| into.extend_from_slice(part.as_bytes()));
     Ok(())
 }
 
@@ -145,11 +162,13 @@ fn content<'d>(value: Ref<'d>, name: &Cow<'d, str>) -> Option<Work<'d>> {
 }
 
 fn push_scalar(into: &mut Vec<u8>, value: Ref<'_>, budget: &Budget) -> Result<(), Error> {
-    budget.charge_scanning(value.raw().len())?;
-    let value = crate::Value::Json(value);
-    let text = value.text();
-    budget.charge_memory(escaped_len(&text))?;
-    push_escaped(into, &text, false);
+    push_text(into, &crate::Value::Json(value).text(), budget)
+}
+
+fn push_text(into: &mut Vec<u8>, text: &str, budget: &Budget) -> Result<(), Error> {
+    budget.charge_scanning(text.len())?;
+    budget.charge_memory(escaped_len(text))?;
+    push_escaped(into, text, false);
     Ok(())
 }
 
