@@ -45,6 +45,15 @@ pub(super) fn json_template(times: usize) {
     proxy_of("JsonToSOAPProxy", Format::Json, body.leak().as_bytes(), times);
 }
 
+pub(super) fn iterate_10(times: usize) {
+    // As the lab's payload `100-elements`, with a tenth of them.
+    let order = "<order><symbol>IBM</symbol><buyerID>john</buyerID><price>140.34</price><volume>100</volume></order>\n";
+    let orders = order.repeat(10);
+    let body =
+        format!("<m:buyStocks xmlns:m=\"http://services.samples/xsd\">\n{orders}</m:buyStocks>");
+    proxy_of("IterateAndAggregateProxy", Format::Xml, body.leak().as_bytes(), times);
+}
+
 fn proxy(name: &str, times: usize) {
     proxy_of(name, Format::Soap11, ORDERS, times);
 }
@@ -60,8 +69,11 @@ fn proxy_of(name: &str, format: Format, body: &'static [u8], times: usize) {
         let budget = Budget::large();
         let mut run = Run::new(Arc::clone(&program), flow, message, budget);
         let mut response = 0;
+        let mut is_heavy = false;
         loop {
-            match run.next(&Host) {
+            let event =
+                if std::mem::take(&mut is_heavy) { run.next_heavy(&Host) } else { run.next(&Host) };
+            match event {
                 Event::Ask(id, Ask::Exchange(exchange)) => {
                     let sent = &exchange.message.body;
                     let (format, bytes) = (sent.format(), sent.bytes(&Budget::large()));
@@ -73,12 +85,11 @@ fn proxy_of(name: &str, format: Format, body: &'static [u8], times: usize) {
                     let bytes = message.body.bytes(&Budget::large());
                     response = bytes.ok().flatten().map_or(0, |bytes| bytes.len());
                 }
+                Event::Heavy => is_heavy = true,
                 Event::Done => break,
-                other @ (Event::Ask(..)
-                | Event::Accepted
-                | Event::Failed(_)
-                | Event::Heavy
-                | Event::Waiting) => panic!("{name}: {other:?}"),
+                other @ (Event::Ask(..) | Event::Accepted | Event::Failed(_) | Event::Waiting) => {
+                    panic!("{name}: {other:?}")
+                }
             }
         }
         assert!(response > 900, "{name}: a response of {response} bytes");
@@ -99,6 +110,7 @@ fn program() -> Arc<Program> {
         "local-entries/xslt_transform_reverse.xml",
         "proxy-services/CBRProxy.xml",
         "proxy-services/DirectProxy.xml",
+        "proxy-services/IterateAndAggregateProxy.xml",
         "proxy-services/JsonToSOAPProxy.xml",
         "proxy-services/XSLTProxy.xml"
     );

@@ -39,6 +39,15 @@ pub trait Sink {
     /// # Errors
     /// No element is open.
     fn end_element(&mut self) -> Result<(), Self::Error>;
+
+    /// A copy of `element`, not the top of what is copied, in one piece. False: it takes it in pieces only.
+    ///
+    /// # Errors
+    /// As for the pieces.
+    fn leaf(&mut self, element: Node<'_>) -> Result<bool, Self::Error> {
+        let _ = element;
+        Ok(false)
+    }
 }
 
 /// Pushes a copy of `node` and everything below it into `sink`; of the root, its children. The copy
@@ -49,13 +58,16 @@ pub trait Sink {
 pub fn copy_subtree<S: Sink>(node: Node<'_>, sink: &mut S) -> Result<(), S::Error> {
     let mut at = node;
     loop {
-        enter(at, at == node, sink)?;
-        if let Some(child) = at.first_child() {
-            at = child;
-            continue;
+        let mut is_done = at != node && at.is_leaf() && sink.leaf(at)?;
+        if !is_done {
+            enter(at, at == node, sink)?;
+            if let Some(child) = at.first_child() {
+                at = child;
+                continue;
+            }
         }
         loop {
-            if at.is_element() {
+            if at.is_element() && !std::mem::take(&mut is_done) {
                 sink.end_element()?;
             }
             if at == node {
@@ -100,6 +112,13 @@ fn enter<S: Sink>(node: Node<'_>, is_top: bool, sink: &mut S) -> Result<(), S::E
 }
 
 impl<'d> Node<'d> {
+    /// Whether it is an element without attributes and declarations, that contains text alone, or nothing.
+    fn is_leaf(self) -> bool {
+        let is_plain = || self.document().tag(self.record()).is_none();
+        let has_text = |child: Self| child.kind() == Kind::Text && child.next_sibling().is_none();
+        self.is_element() && is_plain() && self.first_child().is_none_or(has_text)
+    }
+
     /// The name with its prefix, to create another node of that name.
     #[must_use]
     pub fn qname_ref(self) -> QNameRef<'d> {

@@ -149,6 +149,12 @@ impl Writer {
         Ok(())
     }
 
+    /// The bytes written so far and not taken, in UTF-8. The start tag of an element that is empty so far is not written.
+    #[must_use]
+    pub fn written(&self) -> usize {
+        self.out.len()
+    }
+
     /// Returns the bytes written so far, so that a large output needn't be held in memory.
     pub fn take(&mut self) -> Vec<u8> {
         if std::mem::take(&mut self.in_cdata) {

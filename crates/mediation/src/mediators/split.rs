@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use expression::{Budget, Expression, Value, json};
 
-use crate::compile::{Compiler, Element, serialise};
+use crate::compile::{Compiler, Element, writer};
 use crate::mediator::To;
 use crate::message::Format;
 use crate::program::SequenceId;
@@ -81,9 +81,13 @@ impl Items {
         let elements = || nodes.iter().filter(|node| node.is_element());
         let places = elements().map(|node| node.id()).collect();
         let mut items = Self::with_capacity(nodes.len(), Place::Nodes(places));
+        let mut writer = writer()?;
         for node in elements() {
-            items.push(&serialise(*node), scene)?;
+            let before = writer.written();
+            writer.tree(*node)?;
+            items.end(before, writer.written(), scene)?;
         }
+        items.source = writer.take();
         items.source.shrink_to_fit();
         Ok(items)
     }
@@ -93,9 +97,17 @@ impl Items {
     }
 
     fn push(&mut self, item: &[u8], scene: &Scene<'_>) -> Result<(), Failure> {
-        scene.budget.charge_memory(item.len().saturating_add(size_of::<usize>()))?;
+        let before = self.source.len();
+        self.end(before, before.saturating_add(item.len()), scene)?;
         self.source.extend_from_slice(item);
-        self.ends.push(self.source.len());
+        Ok(())
+    }
+
+    /// Notes where an item begins and ends in the source.
+    fn end(&mut self, begin: usize, end: usize, scene: &Scene<'_>) -> Result<(), Failure> {
+        let bytes = end.saturating_sub(begin).saturating_add(size_of::<usize>());
+        scene.budget.charge_memory(bytes)?;
+        self.ends.push(end);
         Ok(())
     }
 

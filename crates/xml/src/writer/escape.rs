@@ -35,6 +35,11 @@ const fn special() -> [u8; 256] {
     table
 }
 
+/// Whether [`push`] writes `text` in UTF-8 as it is, wherever it stands. It may be so although this says no.
+pub(super) fn is_plain(text: &str) -> bool {
+    text.bytes().all(|byte| SPECIAL.get(usize::from(byte)) == Some(&0))
+}
+
 /// Returns false, and writes nothing, if XML doesn't allow a character of `text`.
 pub(super) fn push(out: &mut String, text: &str, place: Place, encoding: Encoding) -> bool {
     let before = out.len();

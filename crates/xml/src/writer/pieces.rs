@@ -1,11 +1,12 @@
 //! The [`Sink`] of a writer. Each piece is checked before anything of it is written.
 
 use super::escape::{self, Place};
-use super::{PendingAttribute, Writer, assign};
+use super::{Encoding, PendingAttribute, Writer, WriterOptions, assign, push_name};
 use crate::chars;
 use crate::edit::{QNameRef, check_comment, check_instruction};
 use crate::error::{Error, ErrorKind};
 use crate::names::{XML_NAMESPACE, XMLNS_NAMESPACE};
+use crate::node::Node;
 use crate::sink::Sink;
 
 impl Sink for Writer {
@@ -146,5 +147,38 @@ impl Sink for Writer {
             self.out.push('\n');
         }
         Ok(())
+    }
+
+    /// Those whose namespace is in scope, as they are.
+    fn leaf(&mut self, element: Node<'_>) -> Result<bool, Error> {
+        let WriterOptions { encoding, indent, cdata_elements, .. } = &self.options;
+        let encoding = *encoding;
+        if encoding != Encoding::Utf8 || indent.is_some() || !cdata_elements.is_empty() {
+            return Ok(false);
+        }
+        self.before_content()?;
+        let (prefix, local) = (element.prefix(), element.local_name());
+        if self.open.is_empty() || !self.scope.binds(prefix, element.namespace()) {
+            return Ok(false);
+        }
+        let text = element.first_child().map_or("", Node::text);
+        let names = prefix.len().saturating_add(local.len()).saturating_mul(2);
+        self.out.reserve(names.saturating_add(text.len()).saturating_add("<:></:>".len()));
+        self.out.push('<');
+        push_name(&mut self.out, prefix, local);
+        if text.is_empty() {
+            self.out.push_str("/>");
+            return Ok(true);
+        }
+        self.out.push('>');
+        if escape::is_plain(text) {
+            self.out.push_str(text);
+        } else if !escape::push(&mut self.out, text, Place::Text, encoding) {
+            return Err(ErrorKind::BadText.into());
+        }
+        self.out.push_str("</");
+        push_name(&mut self.out, prefix, local);
+        self.out.push('>');
+        Ok(true)
     }
 }
