@@ -58,7 +58,8 @@ impl ForwardedCertificates {
         let bytes = request.bytes.as_slice();
         let is_it = |name: &[u8]| name.eq_ignore_ascii_case(field.name.as_bytes());
         let mut fields = request.head.fields().iter().filter(|one| is_it(one.name.of(bytes)));
-        let Some(first) = fields.next() else { return Forwarded::Absent };
+        // A proxy may leave out a field without a value, as nginx does: its own certificate is still not its client's.
+        let Some(first) = fields.next() else { return Forwarded::Rejected };
         let value = first.value.of(bytes).trim_ascii();
         if fields.next().is_some() || value.is_empty() {
             return Forwarded::Rejected;
