@@ -1,7 +1,7 @@
 //! Users, as the command line changes them: also while the control plane runs.
 
 use base::{Clock, SystemClock, SystemEntropy};
-use serde_json::json;
+use serde_json::{Value, json};
 use store::{Database, NewPassword, Store, StoreError, User};
 
 use crate::manager::is_name;
@@ -21,7 +21,7 @@ pub enum UserError {
     #[error("a name has 1 to {} bytes, without control characters and `/`", limits::NAME_BYTES_MAX)]
     Name,
     #[error(
-        "a password has {} to {} bytes",
+        "a password must be {} to {} bytes long",
         base::limits::PASSWORD_BYTES_MIN,
         base::limits::PASSWORD_BYTES_MAX
     )]
@@ -184,18 +184,37 @@ pub fn list_clients(
     })
 }
 
-/// The names of all users, each with whether they may register clients, and where they come from: empty for a user of
-/// the database.
+/// A user, as the command line prints them.
+#[derive(Debug)]
+pub struct ListedUser {
+    pub name: String,
+    /// Whether the user may register clients.
+    pub admin: bool,
+    /// Where the user comes from; empty: the database.
+    pub source: String,
+    /// All but that of administrators.
+    pub roles: Vec<String>,
+}
+
+/// All users.
 ///
 /// # Errors
 /// The store cannot be used.
-pub fn list_users(database: &Database) -> Result<Vec<(String, bool, String)>, UserError> {
+pub fn list_users(database: &Database) -> Result<Vec<ListedUser>, UserError> {
     runtime()?.block_on(async {
         let store = Store::open(database).await?;
         let users = store.users().await?;
         store.close().await;
-        Ok(users.into_iter().map(|user| (user.name, user.admin, user.source)).collect())
+        Ok(users.into_iter().map(listed).collect())
     })
+}
+
+fn listed(user: User) -> ListedUser {
+    let claims = outside::claims(&user);
+    let roles = claims.get(ROLES).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let roles = roles.iter().filter_map(Value::as_str).filter(|role| *role != outside::ADMIN);
+    let roles = roles.map(str::to_owned).collect();
+    ListedUser { name: user.name, admin: user.admin, source: user.source, roles }
 }
 
 /// Creates [`ADMIN`] if there is no such user. Returns the password that was generated.
