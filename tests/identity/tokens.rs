@@ -183,6 +183,12 @@ fn keys_are_replaced_with_overlap() {
     let active = [&old, &new, &newest].map(|token| manager.is_active(login, token));
     assert_eq!(active, [false, true, true]);
     assert!(!manager.process.text().contains("after a restart"), "{}", manager.process.text());
+
+    // No key is generated for it, which gateways could not know yet.
+    std::fs::remove_file(manager.files.path("data/oauth.key")).unwrap();
+    reload("", "data/oauth.key: ");
+    assert_eq!(algorithms(), ["ES256"]);
+    assert!(!manager.files.path("data/oauth.key").exists());
 }
 
 #[test]

@@ -241,7 +241,10 @@ fn wrong_changes_of_users_are_refused() {
         (&["user", "remove", "nobody"], "there is no user `nobody`"),
         (&["user", "add", "a\nb"], "a name has"),
         (&["user", "add", &long], "a name has"),
-        (&["user", "add", "ann", "--password-file", "short"], "a password must be 8 to 256 bytes long"),
+        (
+            &["user", "add", "ann", "--password-file", "short"],
+            "a password must be 8 to 256 bytes long",
+        ),
         (&["user", "add", "ann", "--password-file", "missing"], "cannot read missing"),
     ] {
         let (code, text) = manager.command(arguments);

@@ -71,7 +71,7 @@ pub use plans::CheckPlan;
 pub use provider::{AskError, AskProvider, ProviderRequest};
 pub use register::put_client;
 pub use store::{Database, StoreError};
-pub use users::{ADMIN, UserChange, UserError, ListedUser, change_user, list_clients, list_users};
+pub use users::{ADMIN, ListedUser, UserChange, UserError, change_user, list_clients, list_users};
 
 /// What a control plane needs.
 pub struct Options {
