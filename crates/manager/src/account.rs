@@ -62,9 +62,13 @@ async fn replaced(manager: &Manager, form: &Form, peer: &Peer) -> Result<Reply, 
     if !user.source.is_empty() {
         return again(StatusCode::CONFLICT, "Change this password in your user directory.");
     }
+    if (1..=manager.now_s()).contains(&user.one_time_until_s) {
+        let message = "This password has expired. Ask an administrator for a new one.";
+        return again(StatusCode::FORBIDDEN, message);
+    }
     let hash = manager.hashed(new).await?;
     let earlier = Some(user.password.as_str());
-    let new = NewPassword { hash: &hash, one_time: false, earlier };
+    let new = NewPassword { hash: &hash, one_time_until_s: 0, earlier };
     if !manager.store.set_password(&user.name, new).await? {
         return again(
             StatusCode::CONFLICT,

@@ -310,7 +310,7 @@ impl Manager {
         peer: &Peer,
     ) -> Result<Option<User>, Refusal> {
         match self.with_password(name, password, peer).await? {
-            Some(user) if user.one_time => Err(Refusal::OneTimePassword),
+            Some(user) if user.one_time_until_s > 0 => Err(Refusal::OneTimePassword),
             user => Ok(user),
         }
     }

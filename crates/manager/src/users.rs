@@ -101,9 +101,9 @@ pub fn change_user(
                 let generated = generated();
                 let chosen = password.or(generated.as_deref()).unwrap_or_default();
                 let password = hashed(chosen)?;
-                let one_time = generated.is_some();
+                let one_time_until_s = one_time_until_s(generated.as_deref());
                 let claims = of_roles(roles)?;
-                let user = User { one_time, claims, ..user(name, password, admin) };
+                let user = User { one_time_until_s, claims, ..user(name, password, admin) };
                 (store.add_user(&user).await?, generated)
             }
             UserChange::Roles(roles) => {
@@ -125,7 +125,8 @@ pub fn change_user(
                 let generated = generated();
                 let chosen = password.or(generated.as_deref()).unwrap_or_default();
                 let hash = hashed(chosen)?;
-                let new = NewPassword { hash: &hash, one_time: generated.is_some(), earlier: None };
+                let one_time_until_s = one_time_until_s(generated.as_deref());
+                let new = NewPassword { hash: &hash, one_time_until_s, earlier: None };
                 (store.set_password(name, new).await?, generated)
             }
             UserChange::Remove { heir } => {
@@ -228,7 +229,8 @@ pub(crate) async fn first_admin(
     let generated = password.is_none().then(|| secrets::identifier(&SystemEntropy));
     let chosen = password.or_else(|| generated.clone()).unwrap_or_default();
     // Another instance that starts now may have been first: its password counts.
-    let user = User { one_time: generated.is_some(), ..user(ADMIN, hashed(&chosen)?, true) };
+    let one_time_until_s = one_time_until_s(generated.as_deref());
+    let user = User { one_time_until_s, ..user(ADMIN, hashed(&chosen)?, true) };
     let added = store.add_user(&user).await?;
     Ok(generated.filter(|_| added))
 }
@@ -236,6 +238,12 @@ pub(crate) async fn first_admin(
 fn user(name: &str, password: String, admin: bool) -> User {
     let created_s = SystemClock::new().now().unix_s;
     User { name: name.to_owned(), password, admin, created_s, ..User::default() }
+}
+
+/// Until when a password that was generated can be replaced.
+fn one_time_until_s(generated: Option<&str>) -> u64 {
+    let now_s = SystemClock::new().now().unix_s;
+    generated.map_or(0, |_| now_s.saturating_add(limits::ONE_TIME_PASSWORD_S))
 }
 
 fn hashed(password: &str) -> Result<String, UserError> {
