@@ -183,7 +183,8 @@ fn a_user_signs_in_at_a_provider_and_decides_here() {
     let bearer = format!("Authorization: Bearer {token}\r\n");
     let info = success(&setup.manager.connect().fetch("GET /oauth2/userinfo", &bearer));
     assert_eq!(info["roles"], json!(["reader"]));
-    assert_eq!(setup.manager.command(&["user", "list"]).1, "admin (admin)\ncorp/ann (corp)\n");
+    let (_, list) = setup.manager.command(&["user", "list"]);
+    assert_eq!(list, "admin (admin)\ncorp/ann (corp): reader\n");
     // There is no password of the user here.
     let form = format!("{}&username=corp%2Fann&password=&decision=allow", setup.request());
     assert_eq!(setup.post(&form).status, 403);

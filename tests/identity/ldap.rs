@@ -123,7 +123,7 @@ fn a_user_of_the_directory_signs_in_with_claims_and_roles() {
     assert_eq!(register("bob", "bob's password"), 403);
 
     let (_, list) = setup.manager.command(&["user", "list"]);
-    assert_eq!(list, "admin (admin)\nann (admin) (ldap)\nbob (ldap)\n");
+    assert_eq!(list, "admin (admin)\nann (admin) (ldap): reader\nbob (ldap)\n");
     let (code, text) = setup.manager.command(&["user", "password", "ann"]);
     assert_eq!(code, Some(1), "{text}");
     assert!(text.contains("the user `ann` signs in with the password of `ldap`"), "{text}");

@@ -169,20 +169,28 @@ fn keys_are_replaced_with_overlap() {
 
     // Without a restart.
     let rotated = std::fs::read_to_string(&file).unwrap();
-    let reload = |keys: &str, expect: &str| {
-        let text = rotated.replacen("keys = [\"new.pem\", \"data/oauth.key\"]", keys, 1);
+    let with = |keys: &str| rotated.replacen("keys = [\"new.pem\", \"data/oauth.key\"]", keys, 1);
+    let reload = |text: String, expect: &str| {
         std::fs::write(&file, text).unwrap();
         manager.process.signal(nix::sys::signal::Signal::SIGHUP);
         manager.process.wait_for(expect);
     };
-    reload("keys = [\"new.pem\", \"absent.pem\"]", "the signing keys stay as they are");
+    reload(with("keys = [\"new.pem\", \"absent.pem\"]"), "the signing keys stay as they are");
     assert_eq!(algorithms(), ["ES256", "RS256"]);
-    reload("keys = [\"new.pem\"]", "the signing keys are replaced");
+    reload(with("keys = [\"new.pem\"]"), "the signing keys are replaced");
     assert_eq!(algorithms(), ["ES256"]);
     let newest = issue(&manager);
     let active = [&old, &new, &newest].map(|token| manager.is_active(login, token));
     assert_eq!(active, [false, true, true]);
     assert!(!manager.process.text().contains("after a restart"), "{}", manager.process.text());
+
+    // No key is generated for it, which gateways could not know yet, and the data folder is that of the start.
+    std::fs::remove_file(manager.files.path("data/oauth.key")).unwrap();
+    reload(with("").replacen("data = \"data/\"", "data = \"elsewhere/\"", 1), "data/oauth.key: ");
+    assert_eq!(algorithms(), ["ES256"]);
+    for folder in ["data", "elsewhere"] {
+        assert!(!manager.files.path(folder).join("oauth.key").exists(), "{folder}");
+    }
 }
 
 #[test]

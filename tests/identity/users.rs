@@ -6,6 +6,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 
+use crate::grants::{ACCESS_TOKEN, EXCHANGE};
 use crate::key_manager::{KeyManager, PASSWORD, basic, error, success};
 
 const MARK: &str = "password (shown only now): ";
@@ -107,6 +108,20 @@ fn a_printed_password_is_valid_only_for_being_replaced() {
         assert_eq!(basic_with(&one_time), [(401, false); 3]);
     }
     assert_eq!(manager.replace_password("admin", PASSWORD, "the next one").status, 200);
+
+    // For some days.
+    let one_time = printed(&manager, &["user", "password", "ann"]);
+    let days = |days: u32| {
+        let past = days * 86_400;
+        manager.sql(&format!("UPDATE users SET one_time = one_time - {past} WHERE name = 'ann'"));
+        manager.replace_password("ann", &one_time, "chosen-by-ann")
+    };
+    let expired = days(7);
+    assert_eq!(expired.status, 403);
+    assert!(expired.text().contains("has expired"), "{}", expired.text());
+    assert_eq!(basic_with(&one_time), [(403, true); 3]);
+    manager.sql("UPDATE users SET one_time = one_time + 86400 WHERE name = 'ann'");
+    assert_eq!(days(0).status, 200);
 }
 
 #[test]
@@ -140,9 +155,12 @@ fn a_user_replaces_a_password_with_the_present_one_and_no_guess() {
     assert_eq!(sign_in(&manager, login, "ann", &first), "400 invalid_grant");
     assert!(manager.is_active(login, &sign_in(&manager, login, "ann", "a+second+one")));
     // Failed attempts count here as elsewhere.
-    let statuses: Vec<_> =
-        (0..12).map(|_| manager.replace_password("ann", "wrong", "a+third+one").status).collect();
-    assert!(statuses.contains(&403) && statuses.last() == Some(&429), "{statuses:?}");
+    let mut attempts = (0..100).map(|_| manager.replace_password("ann", "wrong", "a+third+one"));
+    assert_eq!(attempts.next().unwrap().status, 403);
+    let slowed = attempts.find(|response| response.status != 403).expect("a pause");
+    assert_eq!(slowed.status, 429);
+    assert!(slowed.text().contains("<form "), "{}", slowed.text());
+    assert!(slowed.header("Retry-After").is_some());
 }
 
 #[test]
@@ -233,11 +251,15 @@ fn wrong_changes_of_users_are_refused() {
     for (arguments, expect) in [
         (&["user", "add", "admin"][..], "already exists"),
         (&["user", "roles", "nobody"], "there is no user `nobody`"),
+        (&["user", "roles", "nobody", "--none"], "there is no user `nobody`"),
         (&["user", "password", "nobody"], "there is no user `nobody`"),
         (&["user", "remove", "nobody"], "there is no user `nobody`"),
         (&["user", "add", "a\nb"], "a name has"),
         (&["user", "add", &long], "a name has"),
-        (&["user", "add", "ann", "--password-file", "short"], "a password has 8 to 256 bytes"),
+        (
+            &["user", "add", "ann", "--password-file", "short"],
+            "a password must be 8 to 256 bytes long",
+        ),
         (&["user", "add", "ann", "--password-file", "missing"], "cannot read missing"),
     ] {
         let (code, text) = manager.command(arguments);
@@ -305,8 +327,28 @@ fn a_scope_of_roles_is_granted_only_to_users_who_have_one() {
     assert_eq!(claims(&of_bob)["roles"], json!(["reader", "writer"]));
     assert_eq!(claims(&by_password("admin", "read"))["roles"], json!(["admin"]));
 
+    // By token exchange, of which the result is opaque.
+    let profile =
+        json!({ "grantType": EXCHANGE, "tokenScope": "read write", "tokenType": "OAUTH" });
+    let (service, secret) = manager.register("service", profile);
+    let service = (service.as_str(), secret.as_str());
+    let exchanged = |token: &Value| {
+        let token = token["access_token"].as_str().unwrap();
+        let form = format!(
+            "grant_type={EXCHANGE}&subject_token={token}&subject_token_type={ACCESS_TOKEN}\
+             &scope=read+write"
+        );
+        let issued = manager.token(service, &form);
+        let opaque = issued["access_token"].as_str().unwrap();
+        let form = format!("token={opaque}");
+        let known = success(&manager.post("/oauth2/introspect", Some(service), &form));
+        [issued["scope"].clone(), known["scope"].clone()]
+    };
+    assert_eq!(exchanged(&of_bob), ["read write", "read write"]);
+
     // Roles are those of now.
     run(&["user", "roles", "bob", "reader"]);
+    assert_eq!(exchanged(&of_bob), ["read", "read"]);
     let refresh = |token: &Value| {
         let token = token["refresh_token"].as_str().unwrap();
         manager.token(login, &format!("grant_type=refresh_token&refresh_token={token}"))
@@ -315,7 +357,11 @@ fn a_scope_of_roles_is_granted_only_to_users_who_have_one() {
     assert_eq!((&renewed["scope"], &claims(&renewed)["scope"]), (&json!("read"), &json!("read")));
     run(&["user", "roles", "ann", "writer"]);
     assert_eq!(by_password("ann", "read+write")["scope"], "read write");
-    run(&["user", "roles", "ann"]);
+    assert_eq!(manager.command(&["user", "roles", "ann"]).1, "writer\n", "they stay");
+    let (_, list) = manager.command(&["user", "list"]);
+    assert_eq!(list, "admin (admin)\nann: writer\nbob: reader\n");
+    run(&["user", "roles", "ann", "--none"]);
+    assert_eq!(manager.command(&["user", "roles", "ann"]), (Some(0), String::new()));
     assert_eq!(claims(&by_password("ann", "read+write")).get("roles"), None);
     let (code, text) = manager.command(&["user", "roles", "ann", "admin"]);
     assert!(code == Some(1) && text.contains("user add --admin"), "{text}");

@@ -420,8 +420,10 @@ pub const JUDGED_APIS_MAX: usize = 32;
 pub const FORWARDED_CERTIFICATE_S: u64 = 60;
 /// Longest value of the field with such a certificate and those of its issuers, in bytes. Longer: the client has none.
 pub const FORWARDED_CERTIFICATE_BYTES_MAX: usize = 16 * 1024;
-/// Memory of one worker's such certificates, in bytes. Full: all are forgotten, and verified again when needed.
+/// Memory of one worker's such certificates, in bytes. Full: those not in use are verified again when needed.
 pub const FORWARDED_CERTIFICATES_BYTES_MAX: usize = 4 * MIB as usize;
+/// Memory of one worker's values of the field that are not accepted, in bytes. Full: as those that are.
+pub const REJECTED_CERTIFICATES_BYTES_MAX: usize = MIB as usize;
 /// Most groups of conditions of a plan. More: an error of the configuration.
 pub const CONDITION_GROUPS_MAX: usize = 16;
 /// Most conditions of a group. More: an error of the configuration.

@@ -184,6 +184,13 @@ impl Log {
         self.file.parent().unwrap_or(Path::new("."))
     }
 
+    /// Goes on from `earlier`: what it synchronises now, or failed to, is this log's, if it is of the same file.
+    pub(crate) fn take_over(&mut self, earlier: &mut Self) {
+        if self.file == earlier.file {
+            self.sync = std::mem::take(&mut earlier.sync);
+        }
+    }
+
     /// Hands what was kept to `each`, in order, without what is damaged. Returns the number up to which all is known; if the
     /// file is damaged, 0: all is asked for again.
     ///
@@ -447,9 +454,13 @@ mod tests {
         kept.add(&page(3, "a", false)).unwrap();
         kept.sync.wait();
         kept.check().unwrap_err();
-        kept.add(&page(5, "b", false)).unwrap_err();
-        kept.add(&ApplicationPage { reset: true, ..page(7, "a b", false) }).unwrap();
-        kept.check().unwrap();
+        // Also if it is read again meanwhile.
+        let mut again = log(folder.path());
+        again.take_over(&mut kept);
+        again.check().unwrap_err();
+        again.add(&page(5, "b", false)).unwrap_err();
+        again.add(&ApplicationPage { reset: true, ..page(7, "a b", false) }).unwrap();
+        again.check().unwrap();
         assert_eq!(read(&mut log(folder.path())), (7, "a b".to_owned()));
     }
 

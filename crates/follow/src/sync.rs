@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_disk_that_stands_still_stops_nobody_and_many_writes_are_synchronised_together() {
+    fn a_stalled_disk_delays_no_change_and_many_writes_are_synchronised_together() {
         let (release, released) = mpsc::channel::<()>();
         let (sender, synchronised) = mpsc::channel();
         let sync = BackgroundSync::default();

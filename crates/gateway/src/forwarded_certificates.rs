@@ -5,14 +5,16 @@
 //! by the CAs of `client_ca`, and remembered for a minute.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::mem;
 use std::sync::Arc;
 
 use base::limits::{
     FORWARDED_CERTIFICATE_BYTES_MAX, FORWARDED_CERTIFICATE_S, FORWARDED_CERTIFICATES_BYTES_MAX,
+    REJECTED_CERTIFICATES_BYTES_MAX,
 };
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use foldhash::HashMap;
 use percent_encoding::percent_decode;
 use wire::tls::{CertificateDer, ClientAuth};
 
@@ -30,15 +32,22 @@ pub(crate) struct CertificateField {
 pub(crate) struct ForwardedCertificates {
     /// `None`: no field counts.
     field: Option<Arc<CertificateField>>,
-    known: RefCell<Known>,
+    accepted: RefCell<Known>,
+    /// Apart: whoever has none that is accepted makes nobody's to be verified again.
+    rejected: RefCell<Known>,
 }
 
-#[derive(Default)]
+/// In two generations. When the newer one is full, the older one goes, with what was not used meanwhile.
 struct Known {
-    /// By the value of the field.
-    entries: HashMap<Box<[u8]>, Entry>,
+    newer: Generation,
+    older: Generation,
+    /// Of the newer one.
     bytes: usize,
+    generation_bytes_max: usize,
 }
+
+/// By the value of the field. All of it is hashed: its end may be an issuer's, which many clients have in common.
+type Generation = HashMap<Box<[u8]>, Entry>;
 
 struct Entry {
     found: Forwarded,
@@ -47,7 +56,11 @@ struct Entry {
 
 impl ForwardedCertificates {
     pub(crate) fn new(field: Option<Arc<CertificateField>>) -> Self {
-        Self { field, known: RefCell::default() }
+        Self {
+            field,
+            accepted: Known::new(FORWARDED_CERTIFICATES_BYTES_MAX).into(),
+            rejected: Known::new(REJECTED_CERTIFICATES_BYTES_MAX).into(),
+        }
     }
 
     /// What the peer of `request` says of its client, if it is a trusted proxy.
@@ -58,12 +71,31 @@ impl ForwardedCertificates {
         let bytes = request.bytes.as_slice();
         let is_it = |name: &[u8]| name.eq_ignore_ascii_case(field.name.as_bytes());
         let mut fields = request.head.fields().iter().filter(|one| is_it(one.name.of(bytes)));
-        let Some(first) = fields.next() else { return Forwarded::Absent };
+        // A proxy may leave out a field without a value, as nginx does: its own certificate is still not its client's.
+        let Some(first) = fields.next() else { return Forwarded::Rejected };
         let value = first.value.of(bytes).trim_ascii();
-        if fields.next().is_some() || value.is_empty() {
+        if fields.next().is_some()
+            || value.is_empty()
+            || value.len() > FORWARDED_CERTIFICATE_BYTES_MAX
+        {
             return Forwarded::Rejected;
         }
-        self.known.borrow_mut().look_up(&field.authorities, value, now_s)
+        let known = |all: &RefCell<Known>| all.borrow_mut().find(value, now_s);
+        let known = known(&self.accepted).or_else(|| known(&self.rejected));
+        known.unwrap_or_else(|| self.verified(&field.authorities, value, now_s))
+    }
+
+    #[cold]
+    fn verified(&self, authorities: &ClientAuth, value: &[u8], now_s: u64) -> Forwarded {
+        let chain = chain(value).filter(|chain| authorities.has_issued(chain, now_s));
+        let (found, of_its_kind) = match chain.and_then(|chain| ClientCertificate::new(&chain)) {
+            Some(certificate) => (Forwarded::Certificate(certificate.into()), &self.accepted),
+            None => (Forwarded::Rejected, &self.rejected),
+        };
+        let until_s = now_s.saturating_add(FORWARDED_CERTIFICATE_S);
+        let entry = Entry { found: found.clone(), until_s };
+        of_its_kind.borrow_mut().insert(value.into(), entry);
+        found
     }
 
     /// Removes what any client sends in the field, and adds the certificate if upstreams get it.
@@ -82,27 +114,32 @@ impl ForwardedCertificates {
 }
 
 impl Known {
-    fn look_up(&mut self, authorities: &ClientAuth, value: &[u8], now_s: u64) -> Forwarded {
-        if value.len() > FORWARDED_CERTIFICATE_BYTES_MAX {
-            return Forwarded::Rejected;
+    fn new(bytes_max: usize) -> Self {
+        let [newer, older] = [Generation::default(), Generation::default()];
+        Self { newer, older, bytes: 0, generation_bytes_max: bytes_max / 2 }
+    }
+
+    fn find(&mut self, value: &[u8], now_s: u64) -> Option<Forwarded> {
+        let fresh = |entry: &Entry| (now_s < entry.until_s).then(|| entry.found.clone());
+        if let Some(entry) = self.newer.get(value) {
+            return fresh(entry);
         }
-        if let Some(entry) = self.entries.get(value).filter(|entry| now_s < entry.until_s) {
-            return entry.found.clone();
-        }
-        let chain = chain(value).filter(|chain| authorities.has_issued(chain, now_s));
-        let certificate = chain.and_then(|chain| ClientCertificate::new(&chain));
-        let found = certificate.map_or(Forwarded::Rejected, |it| Forwarded::Certificate(it.into()));
+        let (value, entry) = self.older.remove_entry(value)?;
+        let found = fresh(&entry)?;
+        self.insert(value, entry);
+        Some(found)
+    }
+
+    fn insert(&mut self, value: Box<[u8]>, entry: Entry) {
         // The value, its bytes in the chain, and in base64.
         let bytes = value.len().saturating_mul(3).saturating_add(size_of::<(Box<[u8]>, Entry)>());
-        if self.bytes.saturating_add(bytes) > FORWARDED_CERTIFICATES_BYTES_MAX {
-            *self = Self::default();
+        if self.bytes.saturating_add(bytes) > self.generation_bytes_max {
+            self.older = mem::take(&mut self.newer);
+            self.bytes = 0;
         }
-        let until_s = now_s.saturating_add(FORWARDED_CERTIFICATE_S);
-        let entry = Entry { found: found.clone(), until_s };
-        if self.entries.insert(value.into(), entry).is_none() {
+        if self.newer.insert(value, entry).is_none() {
             self.bytes = self.bytes.saturating_add(bytes);
         }
-        found
     }
 }
 
@@ -131,6 +168,23 @@ fn chain(value: &[u8]) -> Option<Vec<CertificateDer<'static>>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_in_use_stays_however_many_others_come_and_the_memory_is_bounded() {
+        let mut known = Known::new(64 * 1024);
+        let insert = |known: &mut Known, value: &[u8]| {
+            known.insert(value.into(), Entry { found: Forwarded::Rejected, until_s: 60 });
+        };
+        insert(&mut known, b"used");
+        insert(&mut known, b"unused");
+        for number in 0..1_000 {
+            assert!(known.find(b"used", 59).is_some(), "{number}");
+            insert(&mut known, format!("{number:0>1000}").as_bytes());
+            assert!(known.newer.len() + known.older.len() <= 24, "{number}");
+        }
+        assert!(known.find(b"unused", 59).is_none());
+        assert!(known.find(b"used", 60).is_none(), "it is verified again");
+    }
 
     #[test]
     fn certificates_are_read_as_wso2_and_proxies_write_them() {

@@ -7,7 +7,7 @@ use base::{Clock, Now, limits};
 use time::OffsetDateTime;
 
 use crate::buffer::Buffers;
-use crate::message::{Head, HeadEdits, Peer, Request, RequestCopy};
+use crate::message::{Forwarded, Head, HeadEdits, Peer, Request, RequestCopy};
 use crate::spares::Spares;
 use crate::watch::Watches;
 
@@ -99,6 +99,7 @@ impl Resources {
         if request.bytes.capacity() <= limits::HEAD_BUFFER_BYTES as usize {
             request.bytes.clear();
             request.peer = Rc::clone(&self.nobody);
+            request.forwarded = Forwarded::Absent;
             self.requests.keep(request, limits::SPARE_HEADS_MAX);
         }
     }

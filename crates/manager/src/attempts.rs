@@ -29,8 +29,8 @@ pub(crate) enum Who<'a> {
 }
 
 pub(crate) struct Attempts {
-    /// Of the hash that says where an entry is: instances have the same.
-    key: [u8; 32],
+    /// The key of the hash that says where an entry is: instances have the same.
+    key: Box<dyn Fn() -> [u8; 32] + Send + Sync>,
     entries: Mutex<Vec<Entry>>,
 }
 
@@ -59,10 +59,10 @@ pub(crate) fn network(address: IpAddr) -> IpAddr {
 }
 
 impl Attempts {
-    /// `secret`: what instances have in common, and nobody else knows.
-    pub(crate) fn new(secret: &[u8]) -> Self {
+    /// `key`: what instances have in common now, and nobody else knows.
+    pub(crate) fn new(key: impl Fn() -> [u8; 32] + Send + Sync + 'static) -> Self {
         let entries = Mutex::new(vec![Entry::default(); limits::FAILURE_ENTRIES]);
-        Self { key: jose::hmac_sha256(secret, b"penstock failed attempts"), entries }
+        Self { key: Box::new(key), entries }
     }
 
     /// Takes over what the store has of other instances, and of this one before its start.
@@ -134,7 +134,7 @@ impl Attempts {
             Who::Address(address) => format!("address {address}"),
             Who::Devices(address) => format!("devices {address}"),
         };
-        let [first, second, third, fourth, ..] = jose::hmac_sha256(&self.key, text.as_bytes());
+        let [first, second, third, fourth, ..] = jose::hmac_sha256(&(self.key)(), text.as_bytes());
         let most = u32::try_from(limits::FAILURE_ENTRIES).unwrap_or(u32::MAX);
         u32::from_le_bytes([first, second, third, fourth]) % most
     }
@@ -255,7 +255,7 @@ mod tests {
     const ANN: &[Who<'_>] = &[Who::Account("ann", HERE)];
 
     fn attempts() -> Attempts {
-        Attempts::new(b"a secret")
+        Attempts::new(|| [1; 32])
     }
 
     fn fail(attempts: &Attempts, who: &[Who<'_>], times: u32, now_s: u64) {
@@ -327,7 +327,7 @@ mod tests {
             (attempts(), |count| Failures { count, since_s: NOW_S, last_s: NOW_S });
         let place = here.place(Who::Account("ann", HERE));
         assert_eq!(place, attempts().place(Who::Account("ann", HERE)), "instances agree");
-        assert_ne!(place, Attempts::new(b"another").place(Who::Account("ann", HERE)));
+        assert_ne!(place, Attempts::new(|| [2; 32]).place(Who::Account("ann", HERE)));
         here.learn(&[(place, stored(limits::ACCOUNT_FAILURES_MAX - 1))], NOW_S);
         assert_eq!(here.wait_s(ANN, NOW_S), 0);
         here.begun(ANN, NOW_S);

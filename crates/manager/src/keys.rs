@@ -23,6 +23,8 @@ pub(crate) struct Keys {
     algorithms: Vec<String>,
     /// For texts that browsers hold, each derived from one of the keys: all instances have the same ones.
     pub(crate) sealing: SealingKeys,
+    /// Of failed attempts, derived from the first key.
+    pub(crate) attempts: [u8; 32],
 }
 
 /// The keys that are in use now. Copies share them.
@@ -67,6 +69,8 @@ impl Keys {
             derived.push(secrets::hash(secret));
             keys.push(key);
         }
+        let first = pems.first().map_or(&[][..], Vec::as_slice);
+        let attempts = jose::hmac_sha256(first, b"penstock failed attempts");
         let jwks = format!("{{\"keys\":[{}]}}", jwks.join(","));
         let verifying = KeySet::from_jwks(jwks.as_bytes()).map_err(|error| error.to_string())?;
         let mut algorithms: Vec<String> =
@@ -76,7 +80,7 @@ impl Keys {
         let kid = signing.thumbprint().map_err(|error| error.to_string())?;
         let sealing = SealingKeys::new(derived.join("\n").as_bytes());
         let sealing = sealing.map_err(|error| error.to_string())?;
-        Ok(Self { signing, kid, jwks, verifying, algorithms, sealing })
+        Ok(Self { signing, kid, jwks, verifying, algorithms, sealing, attempts })
     }
 
     /// The public keys as a JWK set.

@@ -71,7 +71,7 @@ pub use plans::CheckPlan;
 pub use provider::{AskError, AskProvider, ProviderRequest};
 pub use register::put_client;
 pub use store::{Database, StoreError};
-pub use users::{ADMIN, UserChange, UserError, change_user, list_clients, list_users};
+pub use users::{ADMIN, ListedUser, UserChange, UserError, change_user, list_clients, list_users};
 
 /// What a control plane needs.
 pub struct Options {
@@ -218,8 +218,6 @@ impl Started {
         let authorities = options.client_ca.as_ref().filter(|pems| !pems.is_empty());
         let authorities = authorities.map(|pems| ClientAuth::new(pems, false)).transpose();
         let authorities = authorities.map_err(|error| StartError::ClientCa(error.to_string()))?;
-        // Instances that share a database have the same.
-        let secret = keys.first().cloned().unwrap_or_default();
         let keys = CurrentKeys::new(Keys::read(&keys).map_err(StartError::Keys)?);
         let directory =
             options.directory.map(|(settings, tls)| Directory::new(settings, tls.as_ref()));
@@ -246,8 +244,7 @@ impl Started {
         let clients = options.client_ca.map(|_| ClientAuth::any());
         let tls = wire::tls::server_config_for(certificates, false, clients.as_ref());
         let (lifetimes, check_plan) = (options.lifetimes, options.check_plan);
-        let mut manager =
-            Manager::new(store, (keys.clone(), &secret), issuer, lifetimes, check_plan);
+        let mut manager = Manager::new(store, keys.clone(), issuer, lifetimes, check_plan);
         (manager.accepts_certificates, manager.authorities) = (clients.is_some(), authorities);
         manager.trusted =
             options.trusted.into_iter().map(|one| Arc::new(Trusted::new(one))).collect();

@@ -26,6 +26,8 @@ pub const FORM_FIELDS_MAX: usize = 64;
 
 /// Lifetime of authorisation codes, in seconds. Source: RFC 6749 section 4.1.2 recommends at most 10 minutes.
 pub const CODE_S: u64 = 60;
+/// How long a password that was printed can be replaced, in seconds. Then `user password` prints another.
+pub const ONE_TIME_PASSWORD_S: u64 = 7 * 86_400;
 /// Lifetime of device codes, in seconds. Source: RFC 8628 section 3.2 has an example of 30 minutes.
 pub const DEVICE_CODE_S: u64 = 600;
 /// Least time between two polls for a device code, in seconds. Earlier: `slow_down`. Source: RFC 8628 section 3.2.

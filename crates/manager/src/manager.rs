@@ -89,11 +89,12 @@ impl Counted {
 impl Manager {
     pub(crate) fn new(
         store: Store,
-        (current_keys, secret): (CurrentKeys, &[u8]),
+        current_keys: CurrentKeys,
         issuer: String,
         lifetimes: TokenLifetimes,
         check_plan: CheckPlan,
     ) -> Self {
+        let keys = current_keys.clone();
         Self {
             store,
             current_keys,
@@ -112,7 +113,7 @@ impl Manager {
             check_plan,
             clock: SystemClock::new(),
             passwords: Passwords::new(),
-            attempts: Attempts::new(secret),
+            attempts: Attempts::new(move || keys.get().attempts),
             tokens: Counted::default(),
             devices: Counted::default(),
             revision: watch::Sender::new(0),
@@ -309,7 +310,7 @@ impl Manager {
         peer: &Peer,
     ) -> Result<Option<User>, Refusal> {
         match self.with_password(name, password, peer).await? {
-            Some(user) if user.one_time => Err(Refusal::OneTimePassword),
+            Some(user) if user.one_time_until_s > 0 => Err(Refusal::OneTimePassword),
             user => Ok(user),
         }
     }

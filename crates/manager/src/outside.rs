@@ -73,7 +73,7 @@ impl Profile {
             source_id,
             name: self.name,
             password: String::new(),
-            one_time: false,
+            one_time_until_s: 0,
             created_s: now_s,
             source: self.source,
             claims,

@@ -214,7 +214,7 @@ fn bytes(status: StatusCode, body: String) -> Reply {
     reply
 }
 
-fn set(reply: &mut Reply, name: HeaderName, value: &str) {
+pub(crate) fn set(reply: &mut Reply, name: HeaderName, value: &str) {
     if let Ok(value) = HeaderValue::from_str(value) {
         reply.headers_mut().insert(name, value);
     }

@@ -18,6 +18,8 @@ const SIGNED_IN: &str = "signed_in";
 /// A user who has signed in at a provider, and the proof of it, which the page sends back.
 pub(crate) type SignedIn<'a> = Option<(&'a str, &'a str)>;
 
+pub(crate) const NO_DIRECTORY: &str = "The directory of users does not respond. Try again later.";
+
 pub(crate) const SIGN_IN_AGAIN: (StatusCode, &str) =
     (StatusCode::FORBIDDEN, "Your sign-in is no longer valid. Sign in again.");
 
@@ -38,14 +40,11 @@ pub(crate) async fn signed_in(
         Ok(Some(user)) => Ok(Ok((user, manager.now_s()))),
         Ok(None) => Ok(Err((StatusCode::FORBIDDEN, "Unknown user or wrong password."))),
         Err(Refusal::OneTimePassword) => {
-            let message = "You have to <a href=\"/account/password\" target=\"_blank\">replace your \
+            let message = "You have to <a href=\"/account/password\" target=\"_blank\">change your \
                            password</a> first. Then sign in here.";
             Ok(Err((StatusCode::FORBIDDEN, message)))
         }
-        Err(Refusal::Directory) => {
-            let message = "The directory of users does not respond. Try again later.";
-            Ok(Err((StatusCode::SERVICE_UNAVAILABLE, message)))
-        }
+        Err(Refusal::Directory) => Ok(Err((StatusCode::SERVICE_UNAVAILABLE, NO_DIRECTORY))),
         Err(refusal) => Err(refusal),
     }
 }

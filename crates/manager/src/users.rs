@@ -1,7 +1,7 @@
 //! Users, as the command line changes them: also while the control plane runs.
 
 use base::{Clock, SystemClock, SystemEntropy};
-use serde_json::json;
+use serde_json::{Value, json};
 use store::{Database, NewPassword, Store, StoreError, User};
 
 use crate::manager::is_name;
@@ -21,7 +21,7 @@ pub enum UserError {
     #[error("a name has 1 to {} bytes, without control characters and `/`", limits::NAME_BYTES_MAX)]
     Name,
     #[error(
-        "a password has {} to {} bytes",
+        "a password must be {} to {} bytes long",
         base::limits::PASSWORD_BYTES_MIN,
         base::limits::PASSWORD_BYTES_MAX
     )]
@@ -101,9 +101,9 @@ pub fn change_user(
                 let generated = generated();
                 let chosen = password.or(generated.as_deref()).unwrap_or_default();
                 let password = hashed(chosen)?;
-                let one_time = generated.is_some();
+                let one_time_until_s = one_time_until_s(generated.as_deref());
                 let claims = of_roles(roles)?;
-                let user = User { one_time, claims, ..user(name, password, admin) };
+                let user = User { one_time_until_s, claims, ..user(name, password, admin) };
                 (store.add_user(&user).await?, generated)
             }
             UserChange::Roles(roles) => {
@@ -125,7 +125,8 @@ pub fn change_user(
                 let generated = generated();
                 let chosen = password.or(generated.as_deref()).unwrap_or_default();
                 let hash = hashed(chosen)?;
-                let new = NewPassword { hash: &hash, one_time: generated.is_some(), earlier: None };
+                let one_time_until_s = one_time_until_s(generated.as_deref());
+                let new = NewPassword { hash: &hash, one_time_until_s, earlier: None };
                 (store.set_password(name, new).await?, generated)
             }
             UserChange::Remove { heir } => {
@@ -184,18 +185,37 @@ pub fn list_clients(
     })
 }
 
-/// The names of all users, each with whether they may register clients, and where they come from: empty for a user of
-/// the database.
+/// A user, as the command line prints them.
+#[derive(Debug)]
+pub struct ListedUser {
+    pub name: String,
+    /// Whether the user may register clients.
+    pub admin: bool,
+    /// Where the user comes from; empty: the database.
+    pub source: String,
+    /// All but that of administrators.
+    pub roles: Vec<String>,
+}
+
+/// All users.
 ///
 /// # Errors
 /// The store cannot be used.
-pub fn list_users(database: &Database) -> Result<Vec<(String, bool, String)>, UserError> {
+pub fn list_users(database: &Database) -> Result<Vec<ListedUser>, UserError> {
     runtime()?.block_on(async {
         let store = Store::open(database).await?;
         let users = store.users().await?;
         store.close().await;
-        Ok(users.into_iter().map(|user| (user.name, user.admin, user.source)).collect())
+        Ok(users.into_iter().map(listed).collect())
     })
+}
+
+fn listed(user: User) -> ListedUser {
+    let claims = outside::claims(&user);
+    let roles = claims.get(ROLES).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let roles = roles.iter().filter_map(Value::as_str).filter(|role| *role != outside::ADMIN);
+    let roles = roles.map(str::to_owned).collect();
+    ListedUser { name: user.name, admin: user.admin, source: user.source, roles }
 }
 
 /// Creates [`ADMIN`] if there is no such user. Returns the password that was generated.
@@ -209,7 +229,8 @@ pub(crate) async fn first_admin(
     let generated = password.is_none().then(|| secrets::identifier(&SystemEntropy));
     let chosen = password.or_else(|| generated.clone()).unwrap_or_default();
     // Another instance that starts now may have been first: its password counts.
-    let user = User { one_time: generated.is_some(), ..user(ADMIN, hashed(&chosen)?, true) };
+    let one_time_until_s = one_time_until_s(generated.as_deref());
+    let user = User { one_time_until_s, ..user(ADMIN, hashed(&chosen)?, true) };
     let added = store.add_user(&user).await?;
     Ok(generated.filter(|_| added))
 }
@@ -217,6 +238,12 @@ pub(crate) async fn first_admin(
 fn user(name: &str, password: String, admin: bool) -> User {
     let created_s = SystemClock::new().now().unix_s;
     User { name: name.to_owned(), password, admin, created_s, ..User::default() }
+}
+
+/// Until when a password that was generated can be replaced.
+fn one_time_until_s(generated: Option<&str>) -> u64 {
+    let now_s = SystemClock::new().now().unix_s;
+    generated.map_or(0, |_| now_s.saturating_add(limits::ONE_TIME_PASSWORD_S))
 }
 
 fn hashed(password: &str) -> Result<String, UserError> {

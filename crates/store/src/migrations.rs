@@ -97,7 +97,7 @@ pub(crate) const MIGRATIONS: &[&[&str]] = &[
             document TEXT NOT NULL,
             revision BIGINT NOT NULL UNIQUE,
             removed_s BIGINT NOT NULL)"],
-    // Passwords that their users have to replace.
+    // Until when passwords are valid that their users have to replace.
     &["ALTER TABLE users ADD COLUMN one_time BIGINT NOT NULL DEFAULT 0"],
 ];
 

@@ -363,7 +363,7 @@ mod tests {
             let added = store.add_key(&key(hash, expires_s), &ann, 2).await.expect("a result");
             assert_eq!(added, expect, "{hash}");
         }
-        let new = NewPassword { hash: "new", one_time: false, earlier: None };
+        let new = NewPassword { hash: "new", one_time_until_s: 0, earlier: None };
         assert!(store.set_password("ann", new).await.expect("changed"));
         let added = store.add_key(&key("a", 11), &ann, 2).await.expect("a result");
         assert_eq!(added, NewKey::OtherUser, "another password");

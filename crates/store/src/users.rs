@@ -12,8 +12,8 @@ pub struct User {
     pub name: String,
     /// In PHC string format; empty for a user from elsewhere.
     pub password: String,
-    /// Whether the password is valid for nothing but being replaced.
-    pub one_time: bool,
+    /// Until when the password is valid, for nothing but being replaced; 0: it is valid for everything, for ever.
+    pub one_time_until_s: u64,
     /// Whether the user may register clients.
     pub admin: bool,
     pub created_s: u64,
@@ -36,7 +36,8 @@ impl std::fmt::Debug for User {
 #[derive(Clone, Copy)]
 pub struct NewPassword<'a> {
     pub hash: &'a str,
-    pub one_time: bool,
+    /// As in [`User`].
+    pub one_time_until_s: u64,
     /// The hash of the password that it replaces; `None`: any.
     pub earlier: Option<&'a str>,
 }
@@ -131,7 +132,7 @@ impl Store {
         let insert = sqlx::query(insert).bind(user.name.as_str()).bind(user.password.as_str());
         let insert = insert.bind(i64::from(user.admin)).bind(stored(user.created_s));
         let insert = insert.bind(user.source.as_str()).bind(user.source_id.as_str());
-        let insert = insert.bind(user.claims.as_str()).bind(i64::from(user.one_time));
+        let insert = insert.bind(user.claims.as_str()).bind(stored(user.one_time_until_s));
         self.insert_new(insert, executor).await
     }
 
@@ -170,14 +171,14 @@ impl Store {
     /// # Errors
     /// The database's; nothing is changed then.
     pub async fn set_password(&self, name: &str, new: NewPassword<'_>) -> Result<bool, StoreError> {
-        let NewPassword { hash, one_time, earlier } = new;
+        let NewPassword { hash, one_time_until_s, earlier } = new;
         let only_if = if earlier.is_some() { " AND password = ?" } else { "" };
         let update = format!("UPDATE users SET password = ?, one_time = ? WHERE name = ?{only_if}");
         let update = &update;
         self.changing(|| async move {
             let mut transaction = self.pool.begin().await?;
             let query = sqlx::query(self.sql(update)).bind(hash);
-            let mut query = query.bind(i64::from(one_time)).bind(name);
+            let mut query = query.bind(stored(one_time_until_s)).bind(name);
             if let Some(earlier) = earlier {
                 query = query.bind(earlier);
             }
@@ -233,7 +234,7 @@ fn user(row: &AnyRow) -> Result<User, StoreError> {
         source: row.try_get(4)?,
         source_id: row.try_get(5)?,
         claims: row.try_get(6)?,
-        one_time: row.try_get::<i64, _>(7)? != 0,
+        one_time_until_s: seconds(row.try_get(7)?),
     })
 }
 
@@ -330,7 +331,8 @@ mod tests {
         assert_eq!((found.decision, found.auth_s, &*found.subject), (Decision::Allowed, 7, NAME));
         assert!(store.add_tokens(&[token()], Some(&ann)).await.expect("added"));
         // And it ends with a change.
-        let new = |earlier| NewPassword { hash: "new", one_time: false, earlier: Some(earlier) };
+        let new =
+            |earlier| NewPassword { hash: "new", one_time_until_s: 0, earlier: Some(earlier) };
         assert!(!store.set_password(NAME, new("another")).await.expect("a result"));
         assert!(store.token("text").await.expect("a result").is_some(), "nothing has changed");
         assert!(store.set_password(NAME, new(&ann.password)).await.expect("changed"));

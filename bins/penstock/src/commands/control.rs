@@ -11,8 +11,8 @@ use gateway::{Bounds, Content};
 use jose::SigningKey;
 use manager::limits::{PROVIDER_BYTES_MAX, PROVIDER_MS_MAX};
 use manager::{
-    ADMIN, AskError, AskProvider, Control, Database, Options, ProviderRequest, TrustedIssuer,
-    UserChange,
+    ADMIN, AskError, AskProvider, Control, Database, ListedUser, Options, ProviderRequest,
+    TrustedIssuer, UserChange, UserError,
 };
 use model::{ControlSettings, KeySource, LdapSettings, Settings, StoreSettings, UpstreamTls};
 use wire::tls::{ClientTls, ServerCertificates};
@@ -75,11 +75,14 @@ enum User {
         #[arg(long = "role", value_name = "ROLE")]
         roles: Vec<String>,
     },
-    /// Replace the roles of a user; tokens have them from their next refresh on
+    /// Print the roles of a user, or replace them; tokens have the new ones from their next refresh on
     Roles {
         name: String,
-        /// All roles; none: the user has no role
+        /// All roles that the user has from now on
         roles: Vec<String>,
+        /// Remove all roles
+        #[arg(long, conflicts_with = "roles")]
+        none: bool,
     },
     /// Replace the password of a user, print a generated one to be replaced, and revoke the user's tokens
     Password {
@@ -94,7 +97,7 @@ enum User {
         #[arg(long, value_name = "NAME")]
         clients_to: Option<String>,
     },
-    /// Print the names of all users
+    /// Print the names and roles of all users
     List,
 }
 
@@ -126,7 +129,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let certificates = Arc::new(ServerCertificates::new(load_certificates(&settings)?));
     let mut running = start(control, &settings, Arc::clone(&certificates))?;
     if let Some(password) = running.take_generated_password() {
-        stdout(&announcement(ADMIN, &password, &format!("https://{}", running.address())))?;
+        stdout(&announcement(ADMIN, &password, control))?;
     }
     let https = running.address();
     tracing::info!(%https, version = env!("CARGO_PKG_VERSION"), "serving");
@@ -137,7 +140,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
         match follow::read_settings(&arguments.config) {
             Ok((changed, _)) => {
-                replace_keys(&running, &changed);
+                replace_keys(&running, &changed, &settings.gateway.data);
                 changed_sections(&settings, &changed).iter().for_each(|section| {
                     tracing::warn!(
                         section,
@@ -156,10 +159,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Signs with the keys that `settings` name now.
-fn replace_keys(running: &Control, settings: &Settings) {
+/// Signs with the keys that `settings` name now. `data`: the data folder, which stays that of the start. No key is
+/// generated: gateways could not know it yet.
+fn replace_keys(running: &Control, settings: &Settings, data: &Path) {
     let Some(control) = &settings.control else { return };
-    let replaced = signing_keys(control, settings)
+    let replaced = signing_keys(control, data)
         .and_then(|keys| running.replace_keys(&keys).map_err(Failure::error));
     match replaced {
         Ok(true) => tracing::info!("the signing keys are replaced"),
@@ -219,11 +223,12 @@ pub(crate) fn put_client(
     manager::put_client(&database(store), name, id, scopes).map_err(Failure::error)
 }
 
-/// What is printed once. `origin`: that of the control plane.
-pub(crate) fn announcement(user: &str, password: &str, origin: &str) -> String {
+/// What is printed once.
+pub(crate) fn announcement(user: &str, password: &str, control: &ControlSettings) -> String {
+    let origin = control.issuer.splitn(4, '/').take(3).collect::<Vec<_>>().join("/");
     format!(
         "User `{user}` of the control plane, password (shown only now): {password}\n\
-         It is valid only for replacing it, at {origin}/account/password\n"
+         Use it once, to set a new password at {origin}/account/password\n"
     )
 }
 
@@ -231,25 +236,32 @@ fn change(control: &ControlSettings, command: &Command) -> Result<(), Failure> {
     let database = &database(&control.store);
     let change_user = |name: &str, change: UserChange<'_>, password: Option<&NewPassword>| {
         let generated = change_user(database, name, change, password)?;
-        let origin: Vec<_> = control.issuer.splitn(4, '/').take(3).collect();
-        let print = |password: String| stdout(&announcement(name, &password, &origin.join("/")));
+        let print = |password: String| stdout(&announcement(name, &password, control));
         generated.map_or(Ok(()), print)
     };
     match command {
         Command::User(User::List) => {
             let users = manager::list_users(database).map_err(Failure::error)?;
-            let line = |(name, admin, source): (String, bool, String)| {
+            let line = |ListedUser { name, admin, source, roles }: ListedUser| {
                 let marks = [if admin { "admin" } else { "" }, &source];
                 let marks =
                     marks.iter().filter(|mark| !mark.is_empty()).map(|mark| format!(" ({mark})"));
-                format!("{name}{}\n", marks.collect::<String>())
+                let colon = if roles.is_empty() { "" } else { ": " };
+                let roles = roles.join(", ");
+                format!("{name}{}{colon}{roles}\n", marks.collect::<String>())
             };
             stdout(&users.into_iter().map(line).collect::<String>())
+        }
+        Command::User(User::Roles { name, roles, none: false }) if roles.is_empty() => {
+            let users = manager::list_users(database).map_err(Failure::error)?;
+            let user = users.into_iter().find(|user| user.name == *name);
+            let user = user.ok_or_else(|| Failure::error(UserError::Unknown(name.clone())))?;
+            stdout(&user.roles.iter().map(|role| format!("{role}\n")).collect::<String>())
         }
         Command::User(User::Add { name, password, admin, roles }) => {
             change_user(name, UserChange::Add { admin: *admin, roles }, Some(password))
         }
-        Command::User(User::Roles { name, roles }) => {
+        Command::User(User::Roles { name, roles, none: _ }) => {
             change_user(name, UserChange::Roles(roles), None)
         }
         Command::User(User::Password { name, password }) => {
@@ -286,9 +298,9 @@ fn change_user(
     manager::change_user(database, name, change, given).map_err(Failure::error)
 }
 
-fn signing_keys(settings: &ControlSettings, all: &Settings) -> Result<Vec<Vec<u8>>, Failure> {
+fn signing_keys(settings: &ControlSettings, data: &Path) -> Result<Vec<Vec<u8>>, Failure> {
     match settings.keys.as_slice() {
-        [] => Ok(vec![generated_key(&all.gateway.data.join(KEY))?]),
+        [] => Ok(vec![signing_key(&data.join(KEY))?]),
         files => files.iter().map(|file| signing_key(file)).collect(),
     }
 }
@@ -307,7 +319,10 @@ fn start(
     all: &Settings,
     certificates: Arc<ServerCertificates>,
 ) -> Result<Control, Failure> {
-    let keys = signing_keys(settings, all)?;
+    if settings.keys.is_empty() {
+        generate_key(&all.gateway.data.join(KEY))?;
+    }
+    let keys = signing_keys(settings, &all.gateway.data)?;
     let password = settings.admin_password.clone().map(String::from_utf8).transpose();
     let client_ca = settings
         .client_ca
@@ -406,9 +421,8 @@ fn database(settings: &StoreSettings) -> Database {
     }
 }
 
-/// Reads the key that an earlier start generated, or generates it. Of several processes that start at once, all use
-/// the key of one.
-fn generated_key(file: &Path) -> Result<Vec<u8>, Failure> {
+/// Generates the key, unless an earlier start has. Of several processes that start at once, all use the key of one.
+fn generate_key(file: &Path) -> Result<(), Failure> {
     if !file.exists() {
         if let Some(folder) = file.parent() {
             fs::create_dir_all(folder).map_err(|error| Failure::file("create", folder, &error))?;
@@ -425,7 +439,7 @@ fn generated_key(file: &Path) -> Result<Vec<u8>, Failure> {
             Err(error) => return Err(Failure::file("write", file, &error)),
         }
     }
-    read_file(file)
+    Ok(())
 }
 
 fn read_file(file: &Path) -> Result<Vec<u8>, Failure> {

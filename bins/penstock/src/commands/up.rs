@@ -144,8 +144,10 @@ fn start_control(
     };
     let origin = format!("https://{}", control.address());
     stdout(&format!("Control plane: {origin}\n"))?;
-    if let Some(password) = control.take_generated_password() {
-        stdout(&super::control::announcement(manager::ADMIN, &password, &origin))?;
+    if let Some((password, settings)) =
+        control.take_generated_password().zip(settings.control.as_ref())
+    {
+        stdout(&super::control::announcement(manager::ADMIN, &password, settings))?;
     }
     stdout("\n")?;
     let Some(of_control) = settings.control.as_ref().filter(|_| places.application.exists()) else {

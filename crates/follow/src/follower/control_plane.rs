@@ -90,6 +90,7 @@ impl Follower {
         if let Some(one) = &mut self.control_plane {
             let applications = self.catalogue.files().filter(|file| one.has(file)).count();
             log.needed = applications.saturating_add(one.plans.len());
+            log.take_over(&mut one.log);
             one.log = log;
         }
         Ok(revision)

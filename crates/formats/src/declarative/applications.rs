@@ -186,7 +186,8 @@ fn attributes(table: &Table<'_>, report: &mut Report) -> Vec<(Box<str>, Box<str>
     };
     let bytes: usize = attributes.iter().map(|(name, value)| name.len() + value.len()).sum();
     if attributes.len() > MOST || bytes > BYTES_MOST {
-        let message = format!("more than {MOST} attributes, or {BYTES_MOST} bytes of them");
+        let message =
+            format!("too many attributes: at most {MOST}, and {BYTES_MOST} bytes in total");
         report.error(place, message, "remove some, or make them shorter");
         return Vec::new();
     }

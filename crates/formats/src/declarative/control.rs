@@ -1,7 +1,7 @@
 //! `[control]` and `[store]`: the control plane and its database.
 
 use base::limits;
-use model::{ControlSettings, StoreSettings, TokenLifetimes, TrustedIssuer};
+use model::{ControlSettings, StoreSettings, TokenLifetimes, TrustedIssuer, UserMapping};
 
 use super::table::Table;
 use super::{Outside, api_keys, issuers, ldap, providers, secret, sections};
@@ -40,21 +40,25 @@ pub(super) fn read(
         report.error(control.place, message, help);
     }
     let trusted_issuers = trusted_issuers(control, outside, report);
+    let providers = providers::read(control, &trusted_issuers, outside, report);
+    let ldap = ldap::read(control, outside, report);
+    let mappings = providers.iter().map(|provider| &provider.mapping);
+    let mappings: Vec<_> = mappings.chain(ldap.iter().map(|ldap| &ldap.mapping)).collect();
     Some(ControlSettings {
         https,
         issuer: issuer(control, report)
             .unwrap_or_else(|| format!("https://localhost:{}/oauth2/token", https.port())),
         keys: keys.unwrap_or_default(),
         lifetimes: lifetimes(control, report),
-        access_token_claims: access_token_claims(control, report),
+        access_token_claims: access_token_claims(control, &mappings, report),
         scopes: scopes(control, report),
         admin_password: password(control, outside, report),
         client_ca: sections::paths(control, "client_ca", outside, report),
         trusted_proxies: sections::blocks(control, "trusted_proxies", report),
         cors_origins: cors_origins(control, report),
-        providers: providers::read(control, &trusted_issuers, outside, report),
+        providers,
         trusted_issuers,
-        ldap: ldap::read(control, outside, report),
+        ldap,
         api_keys: api_keys::read(control, report),
         store: database.unwrap_or_else(|| StoreSettings::Sqlite(outside.path(FILE))),
     })
@@ -73,8 +77,20 @@ fn lifetimes(control: &Table<'_>, report: &mut Report) -> TokenLifetimes {
     TokenLifetimes { access_s, refresh_s }
 }
 
-fn access_token_claims(control: &Table<'_>, report: &mut Report) -> Vec<String> {
+fn access_token_claims(
+    control: &Table<'_>,
+    mappings: &[&UserMapping],
+    report: &mut Report,
+) -> Vec<String> {
     let names = control.texts("access_token_claims", report).unwrap_or_default();
+    for (name, place) in &names {
+        let mut mapped = mappings.iter().flat_map(|mapping| &mapping.claims);
+        if !mapped.any(|(other, _)| other == name) {
+            let message = format!("users have no claim `{}`", shorten(name));
+            let help = "add a [[control.ldap.claim]] or [[control.provider.claim]] of this name";
+            report.warning(*place, message, help);
+        }
+    }
     names.into_iter().map(|(name, _)| name.to_owned()).collect()
 }
 
@@ -89,6 +105,10 @@ fn scopes(control: &Table<'_>, report: &mut Report) -> Vec<(String, Vec<String>)
         if name.contains(' ') {
             let message = format!("`{}` is not one scope", shorten(name));
             report.error(place, message, "write a [[control.scope]] for each scope");
+        }
+        if name == "default" {
+            let message = "`default` is granted to every token that has no other scope";
+            report.error(place, message, "choose another name");
         }
         if scopes.iter().any(|(other, _)| other == name) {
             let message = format!("duplicate scope `{}`", shorten(name));

@@ -6,29 +6,39 @@ use super::table::Table;
 use super::{Outside, issuers, secret};
 use crate::report::{Report, shorten};
 
-/// Claims that tokens have by themselves, or that say what they are.
-const RESERVED: [&str; 21] = [
+/// Claims that tokens have by themselves, or that say what they are: gateways act on them.
+const RESERVED: [&str; 31] = [
     "active",
     "acr",
     "amr",
+    "appid",
+    "application",
     "at_hash",
     "aud",
     "aut",
     "auth_time",
     "azp",
+    "cid",
     "client_id",
     "cnf",
     "exp",
     "iat",
     "iss",
     "jti",
+    "keytype",
     "nbf",
     "nonce",
+    "permittedIP",
+    "permittedReferer",
     "preferred_username",
     "roles",
     "scope",
+    "scp",
     "sid",
     "sub",
+    "subscribedAPIs",
+    "tierInfo",
+    "token_type",
 ];
 
 pub(super) fn read(

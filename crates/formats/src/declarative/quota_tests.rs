@@ -314,8 +314,16 @@ fn what_is_wrong_with_an_application_is_reported_with_its_place() {
             "[applicatoin]\n",
             "error: there is no application; 1:2: error: unknown key",
         ),
-        ("team = \"billing\"", &long, "10:14: error: more than 32 attributes, or 2048 bytes"),
-        ("team = \"billing\"", &many, "10:14: error: more than 32 attributes, or 2048 bytes"),
+        (
+            "team = \"billing\"",
+            &long,
+            "10:14: error: too many attributes: at most 32, and 2048 bytes in total",
+        ),
+        (
+            "team = \"billing\"",
+            &many,
+            "10:14: error: too many attributes: at most 32, and 2048 bytes in total",
+        ),
         ("\"billing\"", "1", "10:23: error: `attributes` must be a table of strings"),
         (
             "{ team = \"billing\", \"cost centre\" = \"\" }",

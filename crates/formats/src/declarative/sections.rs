@@ -439,7 +439,7 @@ fn client_certificates(
     let ca = paths(table, "client_ca", outside, report);
     let header = table.text("client_certificate_header", report);
     if let Some((name, place)) = header {
-        if !is_token(name) || is_framing(name) {
+        if !is_token(name) || is_framing(name) || has_other_meaning(name) {
             let message =
                 format!("the header field `{}` cannot carry a certificate", shorten(name));
             report.error(place, message, "use another one, such as X-WSO2-CLIENT-CERTIFICATE");
@@ -459,6 +459,14 @@ fn client_certificates(
     }
     let header = header.map(|(name, _)| name.to_owned());
     Some(ClientCertificates { ca: ca?, required: required.unwrap_or(false), forward, header })
+}
+
+/// Whether proxies and the gateway read something else in the field, which is removed from all requests.
+fn has_other_meaning(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    let others =
+        ["authorization", "proxy-authorization", "cookie", "dpop", "forwarded", "x-real-ip"];
+    others.contains(&name.as_str()) || name.starts_with("x-forwarded-")
 }
 
 /// `cert` and `key`: both or neither.

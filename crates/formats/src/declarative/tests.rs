@@ -546,8 +546,12 @@ fn certificates_need_keys_and_host_names() {
     let with_ca = format!("client_ca = [\"a.pem\"]\n{header}");
     gateway(&format!("[tls]\n{with_ca}"), "5:29: needs `trusted_proxies`");
     gateway(&format!("{proxies}{with_ca}"), "");
-    let framing = with_ca.replace("X-Client", "Content-Length");
-    gateway(&format!("{proxies}{framing}"), "6:29: cannot carry a certificate");
+    for other in
+        ["Content-Length", "Authorization", "cookie", "X-Forwarded-For", "X-Forwarded-Host"]
+    {
+        let other = with_ca.replace("X-Client", other);
+        gateway(&format!("{proxies}{other}"), "6:29: cannot carry a certificate");
+    }
     gateway("[tls]\nclient_ca = []", "3:1: `client_ca` is empty");
     gateway("[tls]\ncert = \"a\"", "4:8: `cert`");
     gateway("[tls]\nkey = \"a\"", "4:7: `key`");

@@ -61,7 +61,7 @@ impl ClientCertificate {
 /// What a trusted proxy says of the certificate of its client.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Forwarded {
-    /// Nothing: that of the handshake counts.
+    /// Nothing, since no field counts: that of the handshake does.
     #[default]
     Absent,
     /// The client has none, or one that is not accepted.

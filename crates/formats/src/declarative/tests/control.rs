@@ -35,6 +35,10 @@ fn the_control_plane_and_its_store_are_checked() {
         ("access_token_s = 86401\nrefresh_token_s = 86401", ""),
         ("[[control.scope]]\nname = \"a\"", "3:1: a scope without `roles`"),
         ("[[control.scope]]\nroles = [\"a\"]", "3:1: no `name`"),
+        (
+            "[[control.scope]]\nname = \"default\"\nroles = [\"a\"]",
+            "4:8: granted to every token that has no other",
+        ),
         ("[[control.scope]]\nname = \"a b\"\nroles = [\"a\"]", "4:8: `a b` is not one scope"),
         (
             "[[control.scope]]\nname = \"a\"\nroles = [\"a\"]\n[[control.scope]]\nname = \"a\"\n\
@@ -56,6 +60,12 @@ fn the_control_plane_and_its_store_are_checked() {
     assert!(settings.is_some_and(|settings| settings.control.is_none()));
     let warnings: Vec<_> = warnings.iter().map(|warning| warning.message.as_str()).collect();
     assert_eq!(warnings, ["[store] has no effect without [control]"]);
+    let mapped = "access_token_claims = [\"email\", \"phone\"]\n[control.ldap]\nurls = [\"ldaps://a\"]\n\
+                  base = \"o=a\"\nclaim = [{ name = \"email\", from = \"mail\" }]\n";
+    let (settings, warnings) = load(&format!("[control]\nhttps = \"127.0.0.1:9443\"\n{mapped}"));
+    assert!(settings.is_some(), "{warnings:?}");
+    let warnings: Vec<_> = warnings.iter().map(|warning| warning.message.as_str()).collect();
+    assert_eq!(warnings, ["users have no claim `phone`"]);
 }
 
 #[test]

@@ -48,6 +48,7 @@ fn what_is_wrong_with_a_directory_is_reported() {
         ),
         ("group_filter = \"(member={dn})\"", "6:16: no effect without `group_base`"),
         ("claim = [{ name = \"sub\", from = \"uid\" }]", "6:19: a claim `sub` of another meaning"),
+        ("claim = [{ name = \"keytype\", from = \"a\" }]", "6:19: `keytype` of another meaning"),
         (
             "claim = [{ name = \"a\", from = \"b\" }, { name = \"a\", from = \"c\" }]",
             "6:47: duplicate claim",
