@@ -179,7 +179,11 @@ impl Session {
                 }
                 Event::Accepted => return Ok(Outcome::Accepted),
                 Event::Failed(failure) => return Ok(Outcome::Failed(failure)),
-                Event::Done | Event::Heavy => {
+                Event::Heavy => {
+                    let message = "work for another thread was left to the worker";
+                    return Ok(Outcome::Failed(Failure::new(Code::MEDIATION, message)));
+                }
+                Event::Done => {
                     self.release_unread().await;
                     return Ok(Outcome::Done);
                 }

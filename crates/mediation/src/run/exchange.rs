@@ -124,8 +124,8 @@ impl Run {
         Ok(Some(members.map(|member| (Some(member.url), To::Implied)).collect()))
     }
 
-    /// Sends a copy of the message to each recipient. An `aggregate` behind them finds the responses as it finds the parts
-    /// of a fork. Source: Synapse's `RecipientListEndpoint`.
+    /// Starts a branch for each recipient that sends a copy of the message; this branch goes on behind them. An `aggregate`
+    /// behind them finds the responses as it finds the parts of a fork. Source: Synapse's `RecipientListEndpoint`.
     fn send_all(
         &mut self,
         mut branch: Box<Branch>,
@@ -156,25 +156,16 @@ impl Run {
                 Ok(message) => message,
                 Err(failure) => return Turn::Failed(branch, failure),
             };
-            // Should it wait for another thread, it is sent at its end.
             let end = End::Send { to, receive };
             let mut away = Branch::new(self.new_id(), message, branch.source, end);
             away.handlers = branch.all_handlers();
             away.splits.clone_from(&branch.splits);
             away.splits.push(Split { id: None, fork, part, total });
-            match self.send(Box::new(away), to, receive, context) {
-                Turn::Gone => {}
-                Turn::Go(away) => self.start(away),
-                Turn::Failed(away, failure) => {
-                    if let Turn::Go(handled) = self.fail(away, failure, context) {
-                        self.start(handled);
-                    }
-                }
-            }
+            self.start(Box::new(away));
         }
         if branch.has_steps(context.program) || branch.owner.is_some() {
             branch.is_sent = true;
-            return Turn::Go(branch);
+            self.start(branch);
         }
         Turn::Gone
     }
