@@ -79,7 +79,9 @@ fn read(
 ) -> Result<Document, OffsetError> {
     let view = input.view();
     let mut machine = Machine::new(options.limits, input.start());
-    let mut tree = Tree::for_reading(nodes_of(view.source));
+    let most = usize::try_from(options.limits.nodes).unwrap_or(usize::MAX);
+    let nodes = nodes_of(view.source).min(most);
+    let mut tree = Tree::for_reading(nodes);
     loop {
         machine.run(view, &mut tree);
         let step = machine.general_step(view)?;
