@@ -88,8 +88,7 @@ impl Run {
         let wait =
             if is_one_way { Wait::OneWay { endpoint } } else { Wait::Send { receive, endpoint } };
         if !continues {
-            branch.handlers = branch.all_handlers();
-            branch.stack.clear();
+            branch.leave_stack();
             self.depart(branch, target, wait, None);
             return Turn::Gone;
         }
@@ -225,15 +224,17 @@ impl Run {
     ) -> Result<Option<Target>, Failure> {
         let mut target = self.target((&branch.stack, &mut branch.message), to, context)?;
         let message = &branch.message;
+        let is_to_hold = || {
+            needs_body
+                || target.content_type.is_some()
+                || target.addresses(message)
+                || message.needs_length()
+                || HELD_WHEN_SENT.iter().any(|(scope, name)| message.says(*scope, name))
+        };
+        let is_long =
+            || target.addresses_long(message) || message.finishes_long(target.content_type);
         let is_streaming = message.body.state() == BodyUse::Untouched;
-        let needs_body = needs_body
-            || target.content_type.is_some()
-            || target.addresses(message)
-            || message.needs_length()
-            || HELD_WHEN_SENT.iter().any(|(scope, name)| message.says(*scope, name));
-        let is_long = !context.is_heavy
-            && (target.addresses_long(message) || message.finishes_long(target.content_type));
-        if is_streaming && needs_body || is_long {
+        if is_streaming && is_to_hold() || !context.is_heavy && is_long() {
             branch.rewind();
             return Ok(None);
         }
@@ -438,7 +439,8 @@ impl Run {
                 | Wait::Part { .. }
                 | Wait::Send { .. }
                 | Wait::OneWay { .. }
-                | Wait::Scatter,
+                | Wait::Scatter
+                | Wait::Respond { .. },
                 Answer::Response(_) | Answer::Body(_) | Answer::Lost | Answer::Elapsed,
             ) => Err(Failure::new(Code::MEDIATION, "the host answered another question")),
         };
@@ -476,7 +478,7 @@ impl Run {
                 }
                 endpoint
             }
-            Wait::Nothing | Wait::Body | Wait::Scatter => None,
+            Wait::Nothing | Wait::Body | Wait::Scatter | Wait::Respond { .. } => None,
         };
         let endpoint = endpoint.and_then(|id| context.program.endpoint_at(id));
         if failure.code == Code::SUSPENDED && endpoint.is_some_and(|endpoint| endpoint.is_wsdl) {
