@@ -357,11 +357,11 @@ fn a_large_body_is_written_on_a_thread_for_heavy_work() {
             if matches!(event, Event::Heavy) {
                 (event, heavy) = (run.next_heavy(&world), heavy + 1);
             }
-            match event {
-                Event::Ask(id, Ask::Exchange(exchange)) => sent.push((exchange.target.url, id)),
-                Event::Waiting => break,
-                event => panic!("{event:?}"),
-            }
+            let Event::Ask(id, Ask::Exchange(exchange)) = event else {
+                assert!(matches!(event, Event::Waiting), "{event:?}");
+                break;
+            };
+            sent.push((exchange.target.url, id));
         }
         let urls: Vec<_> = sent.iter().map(|(url, _)| &**url).collect();
         let all: Vec<_> = (0..formats.len()).map(|at| format!("http://a/{at}")).collect();

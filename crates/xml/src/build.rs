@@ -35,7 +35,8 @@ impl Document {
         Self::from_input(&Input::new(bytes, options)?, None, options)
     }
 
-    /// As [`Document::parse`], of bytes that are shared rather than copied, if they are UTF-8 with line ends as in XML.
+    /// As [`Document::parse`], of bytes that are shared rather than copied, if they are UTF-8 whose line ends are `\n`. The
+    /// document keeps the whole buffer alive.
     ///
     /// # Errors
     /// As [`Document::parse`].
