@@ -207,6 +207,8 @@ fn endpoints_hold_what_they_convert_or_may_repeat() {
             "<loadbalance><endpoint><address uri=\"http://e/\" format=\"pox\"/></endpoint></loadbalance>",
             "2",
         ),
+        ("<address uri=\"http://e/\"/><property name=\"OUT_ONLY\" value=\"true\"/>", "2"),
+        ("<address uri=\"http://e/\"/><property name=\"OUT_ONLY\" value=\"false\"/>", "streams"),
     ];
     for (kind, expect) in kinds {
         let sent = format!("<send><endpoint>{kind}</endpoint></send>");
