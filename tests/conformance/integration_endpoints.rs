@@ -362,6 +362,31 @@ fn each_recipient_has_a_response_and_an_aggregate_joins_them() {
     }
 }
 
+/// They are written on threads for heavy work.
+#[test]
+fn each_of_many_recipients_gets_a_large_body_in_its_format() {
+    for count in [2, 5] {
+        let upstreams: Vec<_> = (0..count).map(|_| Upstream::fixed("1")).collect();
+        let member = |of: &Upstream| {
+            let url = format!("http://{}/", of.address());
+            format!("<endpoint><address uri=\"{url}\" format=\"pox\"/></endpoint>")
+        };
+        let list: String = upstreams.iter().map(member).collect();
+        let gateway = proxy(&format!(
+            "<inSequence><send><endpoint><recipientlist>{list}</recipientlist></endpoint></send></inSequence>\
+             <outSequence><aggregate><completeCondition><messageCount min=\"{count}\" max=\"{count}\"/>\
+             </completeCondition><onComplete expression=\"$body\"><payloadFactory media-type=\"text\">\
+             <format>all</format></payloadFactory><respond/></onComplete></aggregate></outSequence>"
+        ));
+        let body = format!("{{\"a\":\"{}\"}}", "x".repeat(200_000));
+        let response = post(&gateway, "Content-Type: application/json\r\n", &body);
+        assert_eq!((response.status, &*response.text()), (200, "all"), "{count}");
+        for upstream in upstreams {
+            assert!(upstream.requests()[0].text().starts_with("<jsonObject><a>xx"), "{count}");
+        }
+    }
+}
+
 #[test]
 fn a_failover_that_is_not_dynamic_stays_with_the_member_that_works() {
     for (dynamic, tries) in [("true", 3), ("false", 1)] {

@@ -24,6 +24,10 @@ pub(crate) enum Effect {
 use Effect::{Needless, Served, Unserved};
 use PropertyScope::{Axis2, Synapse};
 
+/// What happens instead of `enableMTOM`, `enableSwA` and `optimize`.
+pub(crate) const ATTACHMENTS: &str =
+    "attachments are kept; an envelope without any is sent as it is, not as multipart/related";
+
 /// In the manual's order. Source: `SynapseConstants`, `NhttpConstants` and `PassThroughConstants`.
 #[rustfmt::skip]
 pub(crate) const KNOWN: &[Known] = &[
@@ -47,7 +51,7 @@ pub(crate) const KNOWN: &[Known] = &[
     row(Axis2, "disableAddressingForOutMessages", Needless("only an endpoint with `enableAddressing` adds header blocks.")),
     row(Synapse, "RETRY_ON_SOAPFAULT", Unserved("it is for message processors; for messages that are sent, set FORCE_ERROR_ON_SOAP_FAULT, and send again in the fault sequence")),
     row(Synapse, "target.endpoint", Unserved("it is for message processors; name the endpoint in `send` or `call`, by `key-expression` if it is computed")),
-    row(Synapse, "RECEIVING_SEQUENCE", Served("The sequence for the response to the next `send` without `receive`. `call` removes it.")),
+    row(Synapse, "RECEIVING_SEQUENCE", Served("The sequence for responses to `send` without `receive`, until one arrives. `call` removes it.")),
     row(Axis2, "messageType", Served("The format in which the body is written.")),
     row(Axis2, "ContentType", Served("The `Content-Type` that is sent, and the format of the body unless `messageType` says another.")),
     row(Axis2, "NO_ENTITY_BODY", Served("The message is sent without a body.")),
@@ -68,8 +72,8 @@ pub(crate) const KNOWN: &[Known] = &[
     row(Axis2, "NO_DEFAULT_CONTENT_TYPE", Unserved("remove the transport property `Content-Type`")),
     row(Axis2, "FORCE_POST_PUT_NOBODY", Served("A `POST` or `PUT` is sent without a body.")),
     row(Axis2, "CHARACTER_SET_ENCODING", Served("The charset in which a body is written that a mediator read or made. Without it, new bodies are UTF-8.")),
-    row(Axis2, "enableMTOM", Needless("a message keeps the attachments that it came with, as MTOM or SOAP with attachments.")),
-    row(Axis2, "enableSwA", Needless("as `enableMTOM`.")),
+    row(Axis2, "enableMTOM", Unserved(ATTACHMENTS)),
+    row(Axis2, "enableSwA", Unserved(ATTACHMENTS)),
     row(Axis2, "SET_ROLLBACK_ONLY", Needless("it is for transports with transactions, such as JMS, and HTTP has none.")),
 ];
 

@@ -338,28 +338,38 @@ fn a_large_body_is_written_on_a_thread_for_heavy_work() {
             assert!(format!("{first:?}").starts_with(event), "{first:?}");
         }
     }
-    // Each recipient gets it.
-    let list = "<inSequence><send receive=\"r\"><endpoint><recipientlist><endpoint><address uri=\"http://a/\" format=\"pox\"/>\
-                </endpoint><endpoint><address uri=\"http://b/\"/></endpoint></recipientlist></endpoint></send></inSequence>";
-    let received = format!(
-        "<sequence name=\"r\"><respond/></sequence><proxy name=\"P\"><target>{list}</target></proxy>"
-    );
-    let program = program(&received);
-    let mut run = Run::new(
-        Arc::clone(&program),
-        flow(&program),
-        request(&format!("\"{large}\"")),
-        Budget::large(),
-    );
-    assert!(matches!(run.next(&world), Event::Heavy));
-    let mut urls = Vec::new();
-    while let Event::Ask(id, Ask::Exchange(exchange)) = run.next_heavy(&world) {
-        urls.push((exchange.target.url, id));
+    // Each recipient gets it, in order.
+    for formats in [&["pox", "rest"][..], &["pox"; 2], &["pox"; 5]] {
+        let address = |(at, format): (usize, &&str)| {
+            format!("<endpoint><address uri=\"http://a/{at}\" format=\"{format}\"/></endpoint>")
+        };
+        let members: String = formats.iter().enumerate().map(address).collect();
+        let received = format!(
+            "<sequence name=\"r\"><respond/></sequence><proxy name=\"P\"><target><inSequence><send receive=\"r\">\
+             <endpoint><recipientlist>{members}</recipientlist></endpoint></send></inSequence></target></proxy>"
+        );
+        let program = program(&received);
+        let body = request(&format!("\"{large}\""));
+        let mut run = Run::new(Arc::clone(&program), flow(&program), body, Budget::large());
+        let (mut sent, mut heavy) = (Vec::new(), 0);
+        loop {
+            let mut event = run.next(&world);
+            if matches!(event, Event::Heavy) {
+                (event, heavy) = (run.next_heavy(&world), heavy + 1);
+            }
+            let Event::Ask(id, Ask::Exchange(exchange)) = event else {
+                assert!(matches!(event, Event::Waiting), "{event:?}");
+                break;
+            };
+            sent.push((exchange.target.url, id));
+        }
+        let urls: Vec<_> = sent.iter().map(|(url, _)| &**url).collect();
+        let all: Vec<_> = (0..formats.len()).map(|at| format!("http://a/{at}")).collect();
+        assert_eq!(urls, all);
+        assert_eq!(heavy, formats.iter().filter(|format| **format == "pox").count());
+        run.answer(sent[0].1, Answer::Response(Box::new(response("1"))));
+        assert!(matches!(run.next(&world), Event::Respond(..)), "in the sequence `r`");
     }
-    urls.sort();
-    assert_eq!(urls.iter().map(|(url, _)| &**url).collect::<Vec<_>>(), ["http://a/", "http://b/"]);
-    run.answer(urls[0].1, Answer::Response(Box::new(response("1"))));
-    assert!(matches!(run.next(&world), Event::Respond(..)), "in the sequence `r`");
     // What was edited is written where it was edited.
     let mut run = begin(edits, &format!("<a><s>IBM</s>{large}</a>"));
     assert!(matches!(run.next(&world), Event::Heavy));

@@ -584,6 +584,17 @@ fn parts_that_fail_are_one_line_in_the_log() {
     let (each, one) = lines(call, "[1,2,3,4,5]");
     assert_eq!((each, one.len()), (4, 1));
     assert!(one[0].starts_with("no error handler responds to 4 failures, the first: call at "));
+    // The first one would have been the response.
+    let throw = |message: &str| format!("<throwError errorMessage=\"{message}\"/>");
+    let then = format!(
+        "<switch source=\"json-eval($)\"><case regex=\"1\">{}</case><case regex=\"2\">{}</case>\
+         <default><respond/></default></switch>",
+        throw("one"),
+        throw("two"),
+    );
+    let (each, one) = lines(&then, "[1,2,3]");
+    assert_eq!((each, one.len()), (2, 1), "{one:?}");
+    assert!(one[0].contains("to 2 failures, the first: throwError at ") && one[0].ends_with("one"));
     let (each, one) = lines("<respond/>", "[1,2,3,4]");
     assert_eq!((each, one), (0, vec!["3 further responses to the client are dropped".to_owned()]));
 }

@@ -619,8 +619,11 @@ fn a_root_part_may_be_quoted_printable() {
     };
     assert_eq!(logged("//s", of(str::to_owned)), "I\u{e9}BM");
     // A line end in text, white space at the end of a line, and one that is only there for the width.
-    let lines = of(|text| text.replace("IBM", "x").replace("</s>", " \t\r\ny= \r\nz</s>"));
-    assert_eq!(logged("//s", lines), "I\u{e9}BM\ny z".replace(' ', ""));
+    let lines = of(|text| text.replace("</s>", " \t\r\ny= \r\nz</s>"));
+    assert_eq!(logged("//s", lines), "I\u{e9}BM\nyz");
+    // Lines without a carriage return, and a last one that goes on.
+    let lines = of(|text| text.replace("</s>", "\ny=\nz</s>") + "=");
+    assert_eq!(logged("//s", lines), "I\u{e9}BM\nyz");
     for wrong in ["=3", "=3g", "=x"] {
         let failure = run(
             "<log level=\"full\"/>",

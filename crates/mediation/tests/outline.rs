@@ -207,6 +207,8 @@ fn endpoints_hold_what_they_convert_or_may_repeat() {
             "<loadbalance><endpoint><address uri=\"http://e/\" format=\"pox\"/></endpoint></loadbalance>",
             "2",
         ),
+        ("<address uri=\"http://e/\"/><property name=\"OUT_ONLY\" value=\"true\"/>", "2"),
+        ("<address uri=\"http://e/\"/><property name=\"OUT_ONLY\" value=\"false\"/>", "streams"),
     ];
     for (kind, expect) in kinds {
         let sent = format!("<send><endpoint>{kind}</endpoint></send>");
@@ -216,7 +218,9 @@ fn endpoints_hold_what_they_convert_or_may_repeat() {
              <api name=\"it\" context=\"/it\"><resource methods=\"GET\"><inSequence><respond/></inSequence></resource>\
              <resource methods=\"POST\"><inSequence/>\n<endpoint>{kind}</endpoint></resource></api>"
         );
-        for (outline, line) in outlines(&proxy).iter().zip(["2", "3"]) {
+        let outlines = outlines(&proxy);
+        assert_eq!(outlines.len(), 2, "{proxy}");
+        for (outline, line) in outlines.iter().zip(["2", "3"]) {
             let last = outline.flows.last().unwrap().bodies().pop().unwrap();
             let expect = expect.replace('2', line);
             assert_eq!(described(&last), format!("the body: {expect}"), "{}", outline.kind);

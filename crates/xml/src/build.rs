@@ -35,7 +35,8 @@ impl Document {
         Self::from_input(&Input::new(bytes, options)?, None, options)
     }
 
-    /// As [`Document::parse`], of bytes that are shared rather than copied, if they are UTF-8 with line ends as in XML.
+    /// As [`Document::parse`], of bytes that are shared rather than copied, if they are UTF-8 whose line ends are `\n`. The
+    /// document keeps the whole buffer alive.
     ///
     /// # Errors
     /// As [`Document::parse`].
@@ -79,7 +80,9 @@ fn read(
 ) -> Result<Document, OffsetError> {
     let view = input.view();
     let mut machine = Machine::new(options.limits, input.start());
-    let mut tree = Tree::for_reading(nodes_of(view.source));
+    let most = usize::try_from(options.limits.nodes).unwrap_or(usize::MAX);
+    let nodes = nodes_of(view.source).min(most);
+    let mut tree = Tree::for_reading(nodes);
     loop {
         machine.run(view, &mut tree);
         let step = machine.general_step(view)?;

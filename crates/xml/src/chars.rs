@@ -205,7 +205,7 @@ fn is_suspect(block: &[u8; 64]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{first_illegal, is_char};
+    use super::{first_illegal, is_char, is_plain};
 
     #[test]
     fn an_illegal_character_is_found_wherever_it_is() {
@@ -215,7 +215,9 @@ mod tests {
             {
                 let mut text = "x\n".repeat(len / 2 + 1);
                 text.truncate(len);
+                assert!(is_plain(text.as_bytes()), "{text:?}");
                 text.insert(at, c);
+                assert!(!is_plain(text.as_bytes()), "{c:?} in {text:?}");
                 assert_eq!(first_illegal(&text), (!is_char(c)).then_some(at), "{c:?} in {text:?}");
             }
         }

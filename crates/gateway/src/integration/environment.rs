@@ -82,6 +82,10 @@ impl Environment for RunEnvironment {
         variable(scope, name)
     }
 
+    fn logs_debug(&self) -> bool {
+        tracing::enabled!(target: LOG, tracing::Level::DEBUG)
+    }
+
     fn log(&self, level: LogLevel, line: &str) {
         match level {
             LogLevel::Trace => tracing::trace!(target: LOG, "{line}"),

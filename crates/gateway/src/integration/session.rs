@@ -47,6 +47,26 @@ struct Charged {
     charge: Charge,
 }
 
+/// A run on a thread for heavy work. If nobody waits for it any more, it is dropped there.
+struct Away {
+    of: Option<Charged>,
+    environment: RunEnvironment,
+}
+
+impl Away {
+    fn next_heavy(&mut self) -> Event {
+        self.of.as_mut().map_or(Event::Done, |of| of.run.next_heavy(&self.environment))
+    }
+}
+
+impl Drop for Away {
+    fn drop(&mut self) {
+        if let Some(of) = &mut self.of {
+            of.run.report(&self.environment);
+        }
+    }
+}
+
 /// A run, what it waits for, and the bodies that stream meanwhile.
 pub(super) struct Session {
     pub(super) worker: Rc<Worker>,
@@ -179,7 +199,11 @@ impl Session {
                 }
                 Event::Accepted => return Ok(Outcome::Accepted),
                 Event::Failed(failure) => return Ok(Outcome::Failed(failure)),
-                Event::Done | Event::Heavy => {
+                Event::Heavy => {
+                    let message = "work for another thread was left to the worker";
+                    return Ok(Outcome::Failed(Failure::new(Code::MEDIATION, message)));
+                }
+                Event::Done => {
                     self.release_unread().await;
                     return Ok(Outcome::Done);
                 }
@@ -204,17 +228,24 @@ impl Session {
             return Ok(event);
         }
         // Its charge goes with it: a client that leaves does not end the work.
-        let Some(mut of) = self.run.take() else { return Ok(Event::Done) };
-        let environment = self.environment.clone();
+        let mut away = Away { of: self.run.take(), environment: self.environment.clone() };
         bump(&self.worker.tally.heavy_work);
-        let work = self.worker.heavy.run(move || {
-            let event = of.run.next_heavy(&environment);
-            (of, event)
-        });
-        let Some((of, event)) = while_waiting(client, work).await?? else {
+        let work = pin!(self.worker.heavy.run(move || {
+            let event = away.next_heavy();
+            (away, event)
+        }));
+        let (done, answers) = while_waiting(client, alongside(&mut self.pending, work)).await?;
+        // The event does not know of them: they are answered when it is handled.
+        self.pending.extend(answers.into_iter().map(|answered| Pending {
+            turn: None,
+            future: Box::pin(std::future::ready(answered)),
+        }));
+        let Some((mut away, event)) = done? else {
             return Ok(Event::Failed(Failure::new(Code::MEDIATION, "a mediator panicked")));
         };
-        self.run.insert(of).settle()?;
+        if let Some(of) = away.of.take() {
+            self.run.insert(of).settle()?;
+        }
         Ok(event)
     }
 

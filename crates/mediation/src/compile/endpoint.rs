@@ -7,6 +7,7 @@ mod template;
 use expression::BodyUse;
 
 use super::{Compiler, Element};
+use crate::known::ATTACHMENTS;
 use crate::mediators::property;
 use crate::message::charset::Charset;
 use crate::message::is_token;
@@ -204,8 +205,13 @@ impl Compiler {
             ("get", Some(EndpointFormat::Get)),
         ];
         let format = child.choice(self, "format", &formats)?;
-        // Whoever compiles the whole endpoint reads `encoding`; `optimize` is as `enableMTOM`.
-        child.ignore(&["encoding", "optimize"]);
+        // Whoever compiles the whole endpoint reads it.
+        child.ignore(&["encoding"]);
+        let optimize = child.optional("optimize").filter(|value| matches!(*value, "mtom" | "swa"));
+        if let Some(optimize) = optimize {
+            let message = format!("`optimize=\"{optimize}\"` has no effect");
+            self.warning(child, message, Some(ATTACHMENTS.to_owned()));
+        }
         let is_wsdl = child.name() == "wsdl";
         let mut endpoint = Endpoint { kind, format, is_wsdl, ..Endpoint::default() };
         for part in child.children().filter(|part| !is_note(part)) {

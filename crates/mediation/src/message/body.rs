@@ -59,7 +59,7 @@ pub struct Body {
     /// Memory that this body was charged, and releases when it is replaced.
     charged: Cell<usize>,
     /// Edits of its views, which are charged by whoever makes them.
-    edits: usize,
+    edits: u32,
 }
 
 /// What a body was before it was edited as XML, so that what nobody touched stays as it was.
@@ -395,7 +395,7 @@ impl Body {
     }
 
     pub(super) fn edits(&self) -> usize {
-        self.edits
+        self.edits as usize
     }
 
     /// Counts what `make` is charged, to release it when this body is replaced.

@@ -45,6 +45,11 @@ pub trait Environment {
 
     /// A line of the log mediator.
     fn log(&self, level: LogLevel, line: &str);
+
+    /// Whether lines at the level `debug` go anywhere.
+    fn logs_debug(&self) -> bool {
+        true
+    }
 }
 
 /// The category of a log mediator.

@@ -165,13 +165,13 @@ impl<'n> Walk<'n> {
 
     fn node(&mut self, node: &'n Node, mut state: State, is_read: bool) -> After {
         self.need(node, &mut state);
+        state.set(&node.switches);
         if matches!(node.element.as_str(), "send" | "call" | "endpoint") {
             // What is sent is gone, unless a later step reads it.
             let is_kept = is_read && node.element == "send";
             let held = if is_kept { Held::Everywhere } else { state.when_sent() };
             self.hold(node, &mut state, held);
         }
-        state.set(&node.switches);
         let mut after = After { anywhere: state.clone(), state: Some(state.clone()) };
         if node.element == "call" && !node.keeps_body {
             self.leave(Some(&state));

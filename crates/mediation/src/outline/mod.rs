@@ -305,9 +305,15 @@ impl<'r> Reader<'r> {
             continues: false,
             sends_to,
             split: Split::All,
-            switches: Vec::new(),
+            switches: endpoint.map(|id| self.endpoint_switches(id)).unwrap_or_default(),
             branches: Vec::new(),
         })
+    }
+
+    /// What the properties of an endpoint set on what is sent there.
+    fn endpoint_switches(&self, id: EndpointId) -> Vec<Switch> {
+        let properties = self.program.endpoint_at(id).map(|endpoint| &*endpoint.properties);
+        properties.into_iter().flatten().flat_map(|property| Switch::all_of(&**property)).collect()
     }
 
     /// The mediators inside an element.
@@ -349,8 +355,12 @@ impl<'r> Reader<'r> {
             let made = branches.iter_mut().filter(|branch| branch.entry == Entry::Message);
             made.for_each(|branch| branch.entry = Entry::Made);
         }
+        let mut switches = Switch::all_of(&*step.mediator);
         let sent = match step.mediator.sends_to() {
-            Some(To::Endpoint(id)) => self.program.endpoint_use(id),
+            Some(To::Endpoint(id)) => {
+                switches.extend(self.endpoint_switches(id));
+                self.program.endpoint_use(id)
+            }
             Some(To::Implied) | None => BodyUse::Untouched,
         };
         let body_use = step.mediator.body_use().max(sent);
@@ -367,7 +377,7 @@ impl<'r> Reader<'r> {
                 .any(|name| node.attribute("", name) == Some("true")),
             sends_to,
             split: split(step.element),
-            switches: Switch::all_of(&*step.mediator),
+            switches,
             branches,
         })
     }

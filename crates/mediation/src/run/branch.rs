@@ -60,8 +60,6 @@ pub(super) struct Branch {
     /// What a step that waits now has: see [`super::Run`].
     pub(super) joined: Option<(At, Joined)>,
     pub(super) answer: Option<(AskId, Answer)>,
-    /// It responds where it may take its time, for the step at this place, if there is one.
-    pub(super) responding: Option<Option<At>>,
 }
 
 /// What comes together at a step.
@@ -112,13 +110,17 @@ pub(super) struct After {
 pub(super) struct Frame {
     pub(super) sequence: SequenceId,
     /// The position of the next step.
-    pub(super) next: usize,
-    /// Of a sequence template; empty if it is none.
-    pub(super) parameters: Parameters,
-    /// Steps of the frame below still see its parameters: this one is a branch of a mediator.
-    pub(super) is_nested: bool,
+    next: u32,
+    /// Of a sequence template; empty if it is none. `None`: a branch of a mediator, whose steps see those of the frame below.
+    parameters: Option<Parameters>,
     /// Of the sequence, or of the call of a template.
     pub(super) on_error: Option<SequenceId>,
+}
+
+impl Frame {
+    fn next(&self) -> usize {
+        self.next as usize
+    }
 }
 
 /// What happens to a message at the end of its sequence.
@@ -165,6 +167,10 @@ pub(super) enum Wait {
     },
     /// The parts of a scatter.
     Scatter,
+    /// For a thread that may take its time: it responds there, for the step at this place, if there is one.
+    Respond {
+        at: Option<At>,
+    },
 }
 
 /// A part of a fork.
@@ -201,7 +207,6 @@ impl Branch {
             wait: Wait::Nothing,
             joined: None,
             answer: None,
-            responding: None,
         }
     }
 
@@ -254,7 +259,7 @@ impl Branch {
                 continue;
             }
             let frame = self.stack.last()?;
-            let at = At { sequence: frame.sequence, index: frame.next };
+            let at = At { sequence: frame.sequence, index: frame.next() };
             if at.step(program).is_some() {
                 return Some(at);
             }
@@ -305,7 +310,7 @@ impl Branch {
         let stacks = std::iter::once(&self.stack).chain(after.map(|after| &after.stack));
         stacks.flat_map(|stack| stack.iter().rev()).flat_map(|frame| {
             let steps = program.get(frame.sequence).map(|sequence| &*sequence.steps);
-            steps.and_then(|steps| steps.get(frame.next..)).unwrap_or_default()
+            steps.and_then(|steps| steps.get(frame.next()..)).unwrap_or_default()
         })
     }
 
@@ -320,12 +325,12 @@ impl Branch {
         if self.stack.len() >= limits::SEQUENCE_DEPTH_MAX {
             return Err(too_deep());
         }
-        let is_nested = called.is_none();
-        let (parameters, caller) = called.unwrap_or_default();
+        let (parameters, caller) =
+            called.map(|(of, caller)| (Some(of), caller)).unwrap_or_default();
         // The handler of a template takes the place of that of its call.
         let own = program.get(sequence).and_then(|sequence| sequence.on_error);
         let on_error = own.or(caller);
-        self.stack.push(Frame { sequence, next: 0, parameters, is_nested, on_error });
+        self.stack.push(Frame { sequence, next: 0, parameters, on_error });
         Ok(())
     }
 
@@ -348,6 +353,11 @@ impl Branch {
     pub(super) fn all_handlers(&self) -> Vec<SequenceId> {
         let own = self.stack.iter().filter_map(|frame| frame.on_error);
         self.handlers.iter().copied().chain(own).collect()
+    }
+
+    /// Leaves all sequences; their error handlers remain.
+    pub(super) fn leave_stack(&mut self) {
+        self.handlers.extend(self.stack.drain(..).filter_map(|frame| frame.on_error));
     }
 
     /// Continues in the innermost error handler, which is used up.
@@ -429,6 +439,5 @@ pub(super) fn parameters(stack: &[Frame]) -> &[(String, PropertyValue)] {
 }
 
 fn shared_parameters(stack: &[Frame]) -> Option<&Parameters> {
-    let owner = stack.iter().rev().find(|frame| !frame.is_nested);
-    owner.map(|frame| &frame.parameters)
+    stack.iter().rev().find_map(|frame| frame.parameters.as_ref())
 }

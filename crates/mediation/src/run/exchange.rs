@@ -88,8 +88,7 @@ impl Run {
         let wait =
             if is_one_way { Wait::OneWay { endpoint } } else { Wait::Send { receive, endpoint } };
         if !continues {
-            branch.handlers = branch.all_handlers();
-            branch.stack.clear();
+            branch.leave_stack();
             self.depart(branch, target, wait, None);
             return Turn::Gone;
         }
@@ -124,8 +123,8 @@ impl Run {
         Ok(Some(members.map(|member| (Some(member.url), To::Implied)).collect()))
     }
 
-    /// Sends a copy of the message to each recipient. An `aggregate` behind them finds the responses as it finds the parts
-    /// of a fork. Source: Synapse's `RecipientListEndpoint`.
+    /// Starts a branch for each recipient that sends a copy of the message; this branch goes on behind them. An `aggregate`
+    /// behind them finds the responses as it finds the parts of a fork. Source: Synapse's `RecipientListEndpoint`.
     fn send_all(
         &mut self,
         mut branch: Box<Branch>,
@@ -156,25 +155,16 @@ impl Run {
                 Ok(message) => message,
                 Err(failure) => return Turn::Failed(branch, failure),
             };
-            // Should it wait for another thread, it is sent at its end.
             let end = End::Send { to, receive };
             let mut away = Branch::new(self.new_id(), message, branch.source, end);
             away.handlers = branch.all_handlers();
             away.splits.clone_from(&branch.splits);
             away.splits.push(Split { id: None, fork, part, total });
-            match self.send(Box::new(away), to, receive, context) {
-                Turn::Gone => {}
-                Turn::Go(away) => self.start(away),
-                Turn::Failed(away, failure) => {
-                    if let Turn::Go(handled) = self.fail(away, failure, context) {
-                        self.start(handled);
-                    }
-                }
-            }
+            self.start(Box::new(away));
         }
         if branch.has_steps(context.program) || branch.owner.is_some() {
             branch.is_sent = true;
-            return Turn::Go(branch);
+            self.start(branch);
         }
         Turn::Gone
     }
@@ -234,15 +224,17 @@ impl Run {
     ) -> Result<Option<Target>, Failure> {
         let mut target = self.target((&branch.stack, &mut branch.message), to, context)?;
         let message = &branch.message;
+        let is_to_hold = || {
+            needs_body
+                || target.content_type.is_some()
+                || target.addresses(message)
+                || message.needs_length()
+                || HELD_WHEN_SENT.iter().any(|(scope, name)| message.says(*scope, name))
+        };
+        let is_long =
+            || target.addresses_long(message) || message.finishes_long(target.content_type);
         let is_streaming = message.body.state() == BodyUse::Untouched;
-        let needs_body = needs_body
-            || target.content_type.is_some()
-            || target.addresses(message)
-            || message.needs_length()
-            || HELD_WHEN_SENT.iter().any(|(scope, name)| message.says(*scope, name));
-        let is_long = !context.is_heavy
-            && (target.addresses_long(message) || message.finishes_long(target.content_type));
-        if is_streaming && needs_body || is_long {
+        if is_streaming && is_to_hold() || !context.is_heavy && is_long() {
             branch.rewind();
             return Ok(None);
         }
@@ -447,7 +439,8 @@ impl Run {
                 | Wait::Part { .. }
                 | Wait::Send { .. }
                 | Wait::OneWay { .. }
-                | Wait::Scatter,
+                | Wait::Scatter
+                | Wait::Respond { .. },
                 Answer::Response(_) | Answer::Body(_) | Answer::Lost | Answer::Elapsed,
             ) => Err(Failure::new(Code::MEDIATION, "the host answered another question")),
         };
@@ -485,7 +478,7 @@ impl Run {
                 }
                 endpoint
             }
-            Wait::Nothing | Wait::Body | Wait::Scatter => None,
+            Wait::Nothing | Wait::Body | Wait::Scatter | Wait::Respond { .. } => None,
         };
         let endpoint = endpoint.and_then(|id| context.program.endpoint_at(id));
         if failure.code == Code::SUSPENDED && endpoint.is_some_and(|endpoint| endpoint.is_wsdl) {

@@ -299,7 +299,8 @@ fn with_postfix(uri: &str, message: &Message, format: Option<EndpointFormat>) ->
     }
     let (path, query) = postfix.split_once('?').unwrap_or((&postfix, ""));
     let (address, own_query) = uri.split_once('?').unwrap_or((uri, ""));
-    let mut url = address.to_owned();
+    let mut url = String::with_capacity(uri.len().saturating_add(postfix.len()).saturating_add(2));
+    url.push_str(address);
     if !path.is_empty() {
         if !url.ends_with('/') && !path.starts_with('/') {
             url.push('/');

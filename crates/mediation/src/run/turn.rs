@@ -46,7 +46,9 @@ impl Run {
         {
             let handled = self.handled.take().filter(|_| !self.has_responded);
             match self.failure.take().or(handled) {
-                Some(failure) if self.has_responded => self.unreported.fail(environment, failure),
+                Some(failure) if self.has_responded => {
+                    self.unreported.fail_first(environment, failure);
+                }
                 Some(failure) => {
                     self.has_responded = true;
                     return Some(Event::Failed(failure));
@@ -89,7 +91,8 @@ impl Run {
     }
 
     pub(super) fn step(&mut self, mut branch: Box<Branch>, context: Context<'_>) -> Turn {
-        if let Some(at) = branch.responding.take() {
+        if let Wait::Respond { at } = branch.wait {
+            branch.wait = Wait::Nothing;
             let step = at.and_then(|at| at.step(context.program));
             return placed(self.respond(branch, at, context), step);
         }
@@ -331,7 +334,7 @@ impl Run {
             return self.ask_body(branch);
         }
         if !context.is_heavy && branch.message.finishes_long(None) {
-            branch.responding = Some(at);
+            branch.wait = Wait::Respond { at };
             return self.ask_heavy(branch);
         }
         if let Err(failure) = exchange::finish(&mut branch.message, &self.budget) {

@@ -8,7 +8,7 @@ use crate::message::{Environment, LogLevel};
 pub(super) struct Unreported {
     /// Without an error handler that responds.
     failures: usize,
-    first: Option<Failure>,
+    first: Option<Box<Failure>>,
     /// After the one that the client got.
     responses: usize,
 }
@@ -19,9 +19,21 @@ impl Unreported {
     }
 
     pub(super) fn fail(&mut self, environment: &dyn Environment, failure: Failure) {
-        environment.log(LogLevel::Debug, &format!("unhandled: {}", placed(&failure)));
+        self.count(environment, &failure);
+        self.first.get_or_insert_with(|| Box::new(failure));
+    }
+
+    /// The same for a failure before all others, which might have become the response.
+    pub(super) fn fail_first(&mut self, environment: &dyn Environment, failure: Failure) {
+        self.count(environment, &failure);
+        self.first = Some(Box::new(failure));
+    }
+
+    fn count(&mut self, environment: &dyn Environment, failure: &Failure) {
+        if environment.logs_debug() {
+            environment.log(LogLevel::Debug, &format!("unhandled: {}", placed(failure)));
+        }
         self.failures = self.failures.saturating_add(1);
-        self.first.get_or_insert(failure);
     }
 
     pub(super) fn respond(&mut self) {
@@ -31,7 +43,7 @@ impl Unreported {
     /// Logs it, and forgets it.
     pub(super) fn report(&mut self, environment: &dyn Environment) {
         let Self { failures, first, responses } = std::mem::take(self);
-        if let Some(first) = first.as_ref().map(placed) {
+        if let Some(first) = first.as_deref().map(placed) {
             let line = match failures {
                 1 => format!("no error handler responds to: {first}"),
                 _ => {

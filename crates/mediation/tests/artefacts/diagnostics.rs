@@ -11,7 +11,10 @@ fn what_is_not_served_of_expressions_and_endpoints_says_what_to_write() {
         let endpoint = format!("<address uri=\"http://a/\"{attribute}>{child}</address>");
         diagnostics(&format!("<endpoint name=\"e\">{endpoint}</endpoint>")).concat()
     };
-    assert_eq!(address(" optimize=\"mtom\"", ""), "");
+    let found = address(" optimize=\"mtom\"", "");
+    assert!(found.contains("warning: `optimize=\"mtom\"` has no effect"), "{found}");
+    assert!(found.contains("an envelope without any is sent as it is"), "{found}");
+    assert_eq!(address(" optimize=\"none\"", ""), "");
     let found = address("", "<enableAddressing version=\"1.0\"/>");
     assert!(found.contains("write one of `final`, `submission`"), "{found}");
     let found = address("", "<timeout>1</timeout>");

@@ -23,9 +23,9 @@ impl Body {
         Ok(Some(self.charge(budget, || package.write(own, budget))?.clone()))
     }
 
-    /// Whether its bytes are to be made of an edited view.
+    /// Whether its bytes are to be made of an edited tree; those of JSON are only copied.
     pub(crate) fn is_unwritten(&self) -> bool {
-        matches!(self.source, Source::Json | Source::Xml) && self.written.get().is_none()
+        matches!(self.source, Source::Xml) && self.written.get().is_none()
     }
 
     /// The same of the root part alone, if that is new.
