@@ -227,7 +227,8 @@ impl Parser<'_> {
                     "axis2" => PropertyScope::Axis2,
                     _ => {
                         let example = format!("write `{name}.synapse.NAME`");
-                        return Err(start.error(format!("`{name}` needs a scope: {example}")));
+                        let message = "needs a scope, `synapse` or `axis2`";
+                        return Err(start.error(format!("`{name}` {message}: {example}")));
                     }
                 };
                 Root::Property(scope, key(cursor)?)

@@ -92,7 +92,7 @@ fn what_is_not_known_is_reported_once() {
         ("<proxy name=\"p\"><target/><secure/></proxy>", "`proxy` has no child `secure`"),
         (
             "<sequence name=\"s\"><log><property name=\"p\" expression=\"${properties.uri.var.a}\"/></log></sequence>",
-            "`properties` needs a scope: write `properties.synapse.NAME`",
+            "`properties` needs a scope, `synapse` or `axis2`: write `properties.synapse.NAME`",
         ),
         (
             "<sequence name=\"s\"><property name=\"p\" expression=\"get-property('file', 'a')\"/></sequence>",
