@@ -244,7 +244,9 @@ impl Application {
         let attributes = &self.attributes;
         let bytes: usize = attributes.iter().map(|(name, value)| name.len() + value.len()).sum();
         if attributes.len() > most || bytes > bytes_most {
-            return Err(format!("more than {most} attributes, or {bytes_most} bytes of them"));
+            return Err(format!(
+                "too many attributes: at most {most}, and {bytes_most} bytes in total"
+            ));
         }
         let mut known = HashSet::new();
         let mut pairs = subscriptions.iter().map(|one| (&one.api, &one.version));

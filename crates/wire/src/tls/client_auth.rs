@@ -20,7 +20,7 @@ use super::{TlsError, provider};
 /// The authorities whose certificates a listener accepts from clients.
 #[derive(Clone)]
 pub struct ClientAuth {
-    verifier: Arc<dyn ClientCertVerifier>,
+    verifier: Arc<Verifier>,
 }
 
 impl fmt::Debug for ClientAuth {
@@ -46,7 +46,7 @@ impl ClientAuth {
         let builder = if required { builder } else { builder.allow_unauthenticated() };
         let issued =
             builder.build().map_err(|error| TlsError::NoRoots { problem: error.to_string() })?;
-        Ok(Self { verifier: Arc::new(Listed { issued, listed }) })
+        Ok(Self::of(Some(issued), listed))
     }
 
     /// Certificates issued by one of these, in DER, and those themselves. `None`: none of them can issue any.
@@ -57,14 +57,22 @@ impl ClientAuth {
         roots.add_parsable_certificates(listed.iter().cloned());
         let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider());
         let issued = builder.build().ok()?;
-        Some(Self { verifier: Arc::new(Listed { issued, listed }) })
+        Some(Self::of(Some(issued), listed))
     }
 
     /// Any certificate, whoever issued it, or none. The client has its key; what it proves is for the caller to say, such as
     /// with [`Self::has_issued`].
     #[must_use]
     pub fn any() -> Self {
-        Self { verifier: Arc::new(Any(provider().signature_verification_algorithms)) }
+        Self::of(None, Vec::new())
+    }
+
+    fn of(
+        issued: Option<Arc<dyn ClientCertVerifier>>,
+        listed: Vec<CertificateDer<'static>>,
+    ) -> Self {
+        let algorithms = provider().signature_verification_algorithms;
+        Self { verifier: Arc::new(Verifier { algorithms, issued, listed }) }
     }
 
     /// Whether `chain`, a client's certificate first, is one that is accepted at `now_s`.
@@ -76,7 +84,7 @@ impl ClientAuth {
     }
 
     pub(super) fn verifier(&self) -> Arc<dyn ClientCertVerifier> {
-        Arc::clone(&self.verifier)
+        self.verifier.clone()
     }
 }
 
@@ -94,21 +102,24 @@ pub fn has_name(certificate: &CertificateDer<'_>, name: &str) -> bool {
     is_exact && verify_server_name(&parsed, &wanted).is_ok()
 }
 
-/// Certificates that `issued` accepts, and the listed ones themselves: a self-signed one that is a CA, as `openssl req
-/// -x509` makes them, is no certificate of a client for `issued`.
+/// Verifies that the client has the key of its certificate, and which certificate that is.
 #[derive(Debug)]
-struct Listed {
-    issued: Arc<dyn ClientCertVerifier>,
+struct Verifier {
+    algorithms: WebPkiSupportedAlgorithms,
+    /// `None`: any.
+    issued: Option<Arc<dyn ClientCertVerifier>>,
+    /// These are accepted themselves: a self-signed one that is a CA, as `openssl req -x509` makes them, is no certificate
+    /// of a client for `issued`.
     listed: Vec<CertificateDer<'static>>,
 }
 
-impl ClientCertVerifier for Listed {
+impl ClientCertVerifier for Verifier {
     fn client_auth_mandatory(&self) -> bool {
-        self.issued.client_auth_mandatory()
+        self.issued.as_ref().is_some_and(|issued| issued.client_auth_mandatory())
     }
 
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        self.issued.root_hint_subjects()
+        self.issued.as_ref().map_or(&[], |issued| issued.root_hint_subjects())
     }
 
     fn verify_client_cert(
@@ -117,7 +128,8 @@ impl ClientCertVerifier for Listed {
         others: &[CertificateDer<'_>],
         now: UnixTime,
     ) -> Result<ClientCertVerified, rustls::Error> {
-        self.issued.verify_client_cert(own, others, now).or_else(|error| {
+        let Some(issued) = &self.issued else { return Ok(ClientCertVerified::assertion()) };
+        issued.verify_client_cert(own, others, now).or_else(|error| {
             let is_listed = self.listed.contains(own);
             let validity = if is_listed { Validity::read(own) } else { None };
             let is_valid = validity.is_some_and(|validity| validity.lapse(now.as_secs()).is_none());
@@ -131,7 +143,7 @@ impl ClientCertVerifier for Listed {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.issued.verify_tls12_signature(message, certificate, signature)
+        verify_tls12_signature(message, certificate, signature, &self.algorithms)
     }
 
     fn verify_tls13_signature(
@@ -140,55 +152,10 @@ impl ClientCertVerifier for Listed {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.issued.verify_tls13_signature(message, certificate, signature)
+        verify_tls13_signature(message, certificate, signature, &self.algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.issued.supported_verify_schemes()
-    }
-}
-
-/// Verifies only that the client has the key.
-#[derive(Debug)]
-struct Any(WebPkiSupportedAlgorithms);
-
-impl ClientCertVerifier for Any {
-    fn client_auth_mandatory(&self) -> bool {
-        false
-    }
-
-    fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        &[]
-    }
-
-    fn verify_client_cert(
-        &self,
-        _own: &CertificateDer<'_>,
-        _others: &[CertificateDer<'_>],
-        _now: UnixTime,
-    ) -> Result<ClientCertVerified, rustls::Error> {
-        Ok(ClientCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(message, certificate, signature, &self.0)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, certificate, signature, &self.0)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.supported_schemes()
+        self.algorithms.supported_schemes()
     }
 }
