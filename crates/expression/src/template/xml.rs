@@ -119,10 +119,10 @@ pub(super) fn push_json(into: &mut Vec<u8>, value: Ref<'_>, budget: &Budget) -> 
 
 /// Appends a scalar as an element.
 fn push_leaf(into: &mut Vec<u8>, name: &str, value: Ref<'_>, budget: &Budget) -> Result<(), Error> {
+    budget.charge_scanning(value.raw().len())?;
     let value = crate::Value::Json(value);
     let text = value.text();
     if first_that_may_change(text.as_bytes()).is_none() {
-        budget.charge_scanning(text.len())?;
         budget.charge_steps(1)?;
         return push_tag(into, ["<", name, ">", &text, "</", name, ">"], budget);
     }
@@ -162,11 +162,11 @@ fn content<'d>(value: Ref<'d>, name: &Cow<'d, str>) -> Option<Work<'d>> {
 }
 
 fn push_scalar(into: &mut Vec<u8>, value: Ref<'_>, budget: &Budget) -> Result<(), Error> {
+    budget.charge_scanning(value.raw().len())?;
     push_text(into, &crate::Value::Json(value).text(), budget)
 }
 
 fn push_text(into: &mut Vec<u8>, text: &str, budget: &Budget) -> Result<(), Error> {
-    budget.charge_scanning(text.len())?;
     budget.charge_memory(escaped_len(text))?;
     push_escaped(into, text, false);
     Ok(())
