@@ -16,14 +16,10 @@ const DEFAULT_TRANSPORTS: &str = "http https";
 const SECURED: &str = "put an OpenAPI description in front of it, with `[integration]` on loopback";
 
 impl Compiler {
-    /// Reports a child that is not served, or that Synapse does not have either.
-    fn unserved_child(&mut self, (child, of): (&Element<'_>, &str), help: Option<&str>) {
-        let name = child.name();
-        let message = match help {
-            Some(_) => format!("`{name}` of `{of}` is not served"),
-            None => format!("`{of}` has no child `{name}`"),
-        };
-        self.error(child, message, help.map(str::to_owned));
+    /// Reports a child that Synapse has, and what to do instead.
+    fn unserved_child(&mut self, (child, of): (&Element<'_>, &Element<'_>), help: &str) {
+        let message = format!("`{}` of `{}` is not served", child.name(), of.name());
+        self.error(child, message, Some(help.to_owned()));
     }
 
     pub(super) fn proxy(&mut self, element: &Element<'_>) -> Option<()> {
@@ -53,15 +49,18 @@ impl Compiler {
                     }
                     continue;
                 }
-                other => {
-                    let help = match other {
-                        "enableAddressing" => Some(
-                            "remove it, if no client needs header blocks of WS-Addressing in responses",
-                        ),
-                        "policy" | "enableSec" | "enableRM" => Some(SECURED),
-                        _ => None,
-                    };
-                    self.unserved_child((&child, "proxy"), help);
+                "enableAddressing" => {
+                    let help =
+                        "remove it, if no client needs header blocks of WS-Addressing in responses";
+                    self.unserved_child((&child, element), help);
+                    continue;
+                }
+                "policy" | "enableSec" | "enableRM" => {
+                    self.unserved_child((&child, element), SECURED);
+                    continue;
+                }
+                _ => {
+                    element.ignores(self, &child, &["target", "publishWSDL", "parameter"]);
                     continue;
                 }
             }
@@ -203,15 +202,17 @@ impl Compiler {
                     resources.extend(self.resource(&child, resources.len()));
                 }
                 "description" => {}
-                other => {
-                    let help = match other {
-                        "cors" => {
-                            Some("write `cors_origins` and `cors_headers` in `[integration]`")
-                        }
-                        "handlers" => Some(SECURED),
-                        _ => None,
-                    };
-                    self.unserved_child((&child, "api"), help);
+                "cors" => {
+                    let help = "write `cors_origins` and `cors_headers` in `[integration]`";
+                    self.unserved_child((&child, element), help);
+                    continue;
+                }
+                "handlers" => {
+                    self.unserved_child((&child, element), SECURED);
+                    continue;
+                }
+                _ => {
+                    element.ignores(self, &child, &["resource", "handlers"]);
                     continue;
                 }
             }

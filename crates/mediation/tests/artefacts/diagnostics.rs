@@ -26,9 +26,17 @@ fn what_is_not_served_of_expressions_and_endpoints_says_what_to_write() {
 }
 
 #[test]
-fn what_nobody_reads_is_an_error_with_a_place() {
+fn what_synapse_ignores_is_ignored_with_a_warning() {
     for (artefact, expect) in [
         ("<sequence name=\"s\"><call sorce=\"x\"/></sequence>", "`call` has no attribute `sorce`"),
+        (
+            "<sequence name=\"s\"><log><foo/></log><log levl=\"full\"/></sequence>",
+            "`log` has no attribute `levl`: it is ignored, as in Micro Integrator\n    help: did you mean `level`?",
+        ),
+        (
+            "<sequence name=\"s\"><switch source=\"$ctx:a\"><comment/><cases/></switch></sequence>",
+            "`switch` has no child `cases`: it is ignored, as in Micro Integrator\n    help: did you mean `case`?",
+        ),
         (
             "<sequence name=\"s\"><send><endpont key=\"a\"/></send></sequence>",
             "`send` has no child `endpont`",
@@ -49,14 +57,60 @@ fn what_nobody_reads_is_an_error_with_a_place() {
             "<endpoint name=\"e\"><address uri=\"http://a/\" encodign=\"x\"/></endpoint>",
             "`address` has no attribute `encodign`",
         ),
+        (
+            "<endpoint name=\"e\"><address uri=\"http://a/\"><timeout><duraton>1</duraton></timeout></address></endpoint>",
+            "`timeout` has no child `duraton`",
+        ),
+        (
+            "<endpoint name=\"e\"><address uri=\"http://a/\"><authentication/></address></endpoint>",
+            "`address` has no child `authentication`",
+        ),
+        (
+            "<endpoint name=\"e\"><default/><propery name=\"a\" value=\"b\"/></endpoint>",
+            "`endpoint` has no child `propery`",
+        ),
     ] {
-        let found = diagnostics(artefact);
-        assert!(
-            found.iter().any(|text| text.contains(expect)
-                && text.contains("test.xml:1:")
-                && text.contains("error")),
-            "{expect}\n{found:#?}"
-        );
+        let (program, found) = compile(artefact);
+        let is_served = program.sequence("s").is_some()
+            || program.endpoint("e").is_some()
+            || !program.proxies().is_empty()
+            || !program.apis().is_empty();
+        assert!(is_served, "{artefact}");
+        let is_warning =
+            |text: &String| text.starts_with("test.xml:1:") && text.contains(": warning: ");
+        assert!(found.iter().all(is_warning), "{found:#?}");
+        assert!(found.iter().any(|text| text.contains(expect)), "{expect}\n{found:#?}");
+    }
+}
+
+/// Synapse reads them, or cannot go on without knowing them.
+#[test]
+fn what_synapse_does_not_ignore_stays_an_error() {
+    for (artefact, expect) in [
+        ("<sequence name=\"s\"><lgo/></sequence>", "unknown mediator `lgo`"),
+        ("<sequence name=\"s\"><log level=\"ful\"/></sequence>", "`level` is `ful`"),
+        (
+            "<endpoint name=\"e\"><adress uri=\"http://a/\"/></endpoint>",
+            "the endpoint `adress` is not served",
+        ),
+        (
+            "<endpoint name=\"e\"><default/><http uri-template=\"http://a/\"/></endpoint>",
+            "an endpoint has one kind, and `http` is another",
+        ),
+        (
+            "<sequence name=\"s\"><foreach expression=\"//a\" continueLoopOnFailure=\"true\"><sequence/></foreach></sequence>",
+            "`continueLoopOnFailure` is not served",
+        ),
+        (
+            "<sequence name=\"s\"><rewrite><rewriterule><condition><eqal/></condition><action type=\"remove\"/></rewriterule></rewrite></sequence>",
+            "`condition` has no child `eqal`",
+        ),
+    ] {
+        let (program, found) = compile(artefact);
+        assert!(program.sequence("s").is_none(), "{artefact}");
+        assert!(program.endpoint("e").is_none(), "{artefact}");
+        let is_error = |text: &String| text.contains(": error: ") && text.contains(expect);
+        assert!(found.iter().any(is_error), "{expect}\n{found:#?}");
     }
 }
 
@@ -70,7 +124,7 @@ fn what_is_not_known_is_reported_once() {
         ),
         (
             "<sequence name=\"s\"><rewrite><rule><action fragment=\"host\" value=\"h\"/></rule></rewrite></sequence>",
-            "`rewrite` has no child `rule` (write `rewriterule`",
+            "`rewrite` has no child `rule`: it is ignored",
         ),
         (
             &format!("<sequence name=\"s\"><rule {rules}><source/></rule></sequence>"),
