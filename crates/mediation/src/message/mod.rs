@@ -242,6 +242,7 @@ impl Message {
             | PropertyScope::Function
             | PropertyScope::System
             | PropertyScope::Environment
+            | PropertyScope::File
             | PropertyScope::Registry => {
                 let message = format!("`{name}`: properties of this scope can only be read");
                 Err(Failure::new(Code::MEDIATION, message))
@@ -320,6 +321,7 @@ impl Message {
             | PropertyScope::Function
             | PropertyScope::System
             | PropertyScope::Environment
+            | PropertyScope::File
             | PropertyScope::Registry => self.properties.remove(scope, name),
         }
     }

@@ -58,9 +58,9 @@ impl Compiler {
                 }
                 "progressionFactor" => {
                     suspend.factor = self.number(&part)?;
-                    if !suspend.factor.is_finite() || suspend.factor < 0.0 {
+                    if !suspend.factor.is_finite() {
                         let message = format!("`progressionFactor` is `{}`", text(&part));
-                        self.error(&part, message, Some("write 0 or more".to_owned()));
+                        self.error(&part, message, Some("write a number".to_owned()));
                     }
                 }
                 _ => {
