@@ -63,6 +63,12 @@ impl<'d> Element<'d> {
         self.node.attribute("", name)
     }
 
+    /// Whether there is an attribute or a child of this name, which somebody else reads.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        let is_it = |child: xml::Node<'_>| child.is_element() && child.local_name() == name;
+        self.attribute(name).is_some() || self.node.children().any(is_it)
+    }
+
     /// An attribute that may be absent. An empty one counts as absent.
     pub(crate) fn optional(&self, name: &'static str) -> Option<&'d str> {
         self.read.borrow_mut().push(name);

@@ -29,10 +29,17 @@ impl Compiler {
         element.ignore(&["trace", "statistics", "serviceGroup", "pinnedServers"]);
         let transports = self.transports(element)?;
         let (mut flow, mut bindings) = (Flow::default(), Bindings::default());
-        let (mut wsdl, mut described_by) = (None, None);
+        let (mut wsdl, mut described_by, mut has_target) = (None, None, false);
         for child in element.children() {
             match child.name() {
-                "target" => flow = self.flow(&child)?,
+                "target" => {
+                    flow = self.flow(&child)?;
+                    has_target = true;
+                    if !["inSequence", "endpoint"].iter().any(|part| child.has(part)) {
+                        let message = "`target` needs an `inSequence` or an `endpoint`".to_owned();
+                        self.error(&child, message, None);
+                    }
+                }
                 "description" => {}
                 "publishWSDL" => {
                     described_by = self.wsdl_endpoint(&child);
@@ -65,6 +72,9 @@ impl Compiler {
                 }
             }
             child.finish(self);
+        }
+        if !has_target {
+            self.error(element, "`proxy` needs a `target`".to_owned(), None);
         }
         if !starts {
             let message =
@@ -217,6 +227,9 @@ impl Compiler {
                 }
             }
             child.finish(self);
+        }
+        if !element.has("resource") {
+            self.error(element, "`api` needs a `resource`".to_owned(), None);
         }
         if self.program.apis.iter().any(|api| api.base_path == base_path) && is_first {
             self.error(element, format!("another API has the path `{base_path}`"), None);

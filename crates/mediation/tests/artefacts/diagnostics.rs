@@ -21,7 +21,9 @@ fn what_is_not_served_of_expressions_and_endpoints_says_what_to_write() {
     assert!(found.contains("write `<duration>1</duration>` in it"), "{found}");
     let found = address("", "<enableAddressing separateListener=\"true\"/>");
     assert!(found.contains("warning: `separateListener` has no effect"), "{found}");
-    let found = diagnostics("<proxy name=\"P\"><target/><enableAddressing/></proxy>").concat();
+    let found =
+        diagnostics("<proxy name=\"P\"><target><inSequence/></target><enableAddressing/></proxy>")
+            .concat();
     assert!(found.contains("remove it, if no client needs"), "{found}");
 }
 
@@ -46,7 +48,7 @@ fn what_synapse_ignores_is_ignored_with_a_warning() {
             "`respond` has no child `log`",
         ),
         (
-            "<proxy name=\"p\"><target><inSequnce/></target></proxy>",
+            "<proxy name=\"p\"><target endpoint=\"e\"><inSequnce/></target></proxy><endpoint name=\"e\"><default/></endpoint>",
             "`target` has no child `inSequnce`",
         ),
         (
@@ -98,6 +100,12 @@ fn what_synapse_does_not_ignore_stays_an_error() {
             "an endpoint has one kind, and `http` is another",
         ),
         (
+            "<proxy name=\"p\"><target><inSequnce/></target></proxy>",
+            "`target` needs an `inSequence` or an `endpoint`",
+        ),
+        ("<proxy name=\"p\"/>", "`proxy` needs a `target`"),
+        ("<api name=\"a\" context=\"/a\"><resurce/></api>", "`api` needs a `resource`"),
+        (
             "<sequence name=\"s\"><foreach expression=\"//a\" continueLoopOnFailure=\"true\"><sequence/></foreach></sequence>",
             "`continueLoopOnFailure` is not served",
         ),
@@ -108,6 +116,7 @@ fn what_synapse_does_not_ignore_stays_an_error() {
     ] {
         let (program, found) = compile(artefact);
         assert!(program.sequence("s").is_none(), "{artefact}");
+        assert!(program.proxies().is_empty() && program.apis().is_empty(), "{artefact}");
         assert!(program.endpoint("e").is_none(), "{artefact}");
         let is_error = |text: &String| text.contains(": error: ") && text.contains(expect);
         assert!(found.iter().any(is_error), "{expect}\n{found:#?}");
@@ -135,15 +144,21 @@ fn what_is_not_known_is_reported_once() {
             "`log` is not in Synapse's namespace",
         ),
         (
-            "<api name=\"a\" context=\"/a\"><resurce methods=\"GET\"/></api>",
+            "<api name=\"a\" context=\"/a\"><resource/><resurce methods=\"GET\"/></api>",
             "`api` has no child `resurce`",
         ),
         (
-            "<api name=\"a\" context=\"/a\"><handlers/></api>",
+            "<api name=\"a\" context=\"/a\"><resource/><handlers/></api>",
             "`handlers` of `api` is not served (put an OpenAPI",
         ),
-        ("<proxy name=\"p\"><target/><enableSec/></proxy>", "`enableSec` of `proxy` is not served"),
-        ("<proxy name=\"p\"><target/><secure/></proxy>", "`proxy` has no child `secure`"),
+        (
+            "<proxy name=\"p\"><target><inSequence/></target><enableSec/></proxy>",
+            "`enableSec` of `proxy` is not served",
+        ),
+        (
+            "<proxy name=\"p\"><target><inSequence/></target><secure/></proxy>",
+            "`proxy` has no child `secure`",
+        ),
         (
             "<sequence name=\"s\"><log><property name=\"p\" expression=\"${properties.uri.var.a}\"/></log></sequence>",
             "`properties` needs a scope, `synapse` or `axis2`: write `properties.synapse.NAME`",
