@@ -404,6 +404,66 @@ fn a_failover_that_is_not_dynamic_stays_with_the_member_that_works() {
     }
 }
 
+/// Responds with this envelope.
+fn soap(envelope: &str) -> Upstream {
+    let len = envelope.len();
+    let head =
+        format!("HTTP/1.1 200 OK\r\nContent-Type: text/xml\r\nContent-Length: {len}\r\n\r\n");
+    let response = head + envelope;
+    Upstream::responding(move |_| CannedResponse::bytes(&response))
+}
+
+/// Responds with a SOAP fault of this reason.
+fn faulty(reason: &str) -> Upstream {
+    soap(&format!(
+        "<s:Envelope xmlns:s=\"http://schemas.xmlsoap.org/soap/envelope/\"><s:Body><s:Fault>\
+         <faultcode>s:Server</faultcode><faultstring>{reason}</faultstring></s:Fault></s:Body></s:Envelope>"
+    ))
+}
+
+#[test]
+fn a_soap_fault_that_is_a_failure_sends_the_message_to_the_next_member() {
+    let (first, second) = (faulty("first"), faulty("second"));
+    let envelope = "<s:Envelope xmlns:s=\"http://schemas.xmlsoap.org/soap/envelope/\"><s:Body><a/></s:Body></s:Envelope>";
+    let good = soap(envelope);
+    let member = |upstream: &Upstream| address(upstream, "");
+    let both = format!("{}{}", member(&first), member(&second));
+    let never = "<retryConfig><disabledErrorCodes>500000</disabledErrorCodes></retryConfig>";
+    let failover = |members: &str| format!("<failover>{members}</failover>");
+    let nested = format!("<endpoint>{}</endpoint>{}", failover(&both), member(&good));
+    let works = format!("{both}{}", member(&good));
+    for (group, expect, tried) in [
+        (failover(&works), envelope, [1, 1, 1]),
+        (format!("<failover dynamic=\"false\">{works}</failover>"), envelope, [1, 1, 1]),
+        (format!("<loadbalance>{works}</loadbalance>"), envelope, [1, 1, 1]),
+        (failover(&nested), envelope, [1, 1, 1]),
+        (failover(&both), "500000 second", [1, 1, 0]),
+        (failover(&format!("{}{works}", address(&first, never))), "500000 first", [1, 0, 0]),
+        (
+            format!("<loadbalance failover=\"false\">{works}</loadbalance>"),
+            "500000 first",
+            [1, 0, 0],
+        ),
+    ] {
+        let before = [&first, &second, &good].map(|upstream| upstream.requests().len());
+        let gateway = proxy(&format!(
+            "<inSequence><property name=\"FORCE_ERROR_ON_SOAP_FAULT\" value=\"true\"/><call><endpoint>{group}</endpoint></call>\
+             <respond/></inSequence><faultSequence><payloadFactory media-type=\"text\"><format>$1 $2</format><args>\
+             <arg expression=\"$ctx:ERROR_CODE\"/><arg expression=\"$ctx:ERROR_MESSAGE\"/></args></payloadFactory>\
+             <respond/></faultSequence>"
+        ));
+        let fields = "Content-Type: text/xml\r\nSOAPAction: \"urn:a\"\r\n";
+        assert_eq!(post(&gateway, fields, envelope).text(), expect, "{group}");
+        for ((upstream, before), tried) in
+            [&first, &second, &good].into_iter().zip(before).zip(tried)
+        {
+            let requests = upstream.requests();
+            assert_eq!(requests.len() - before, tried, "{group}");
+            assert!(requests.iter().all(|request| request.text() == envelope), "{group}");
+        }
+    }
+}
+
 #[test]
 fn a_member_by_host_gets_the_path_of_the_message() {
     let upstream = Upstream::fixed("member");

@@ -17,6 +17,7 @@ mod expect;
 mod fields;
 mod files;
 mod framing;
+mod heavy_work;
 mod inbound_endpoints;
 mod integration;
 mod integration_bodies;

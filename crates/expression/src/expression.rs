@@ -253,6 +253,7 @@ pub(crate) fn property<'c>(
         PropertyScope::Transport => context.header(name).map(Value::Text),
         PropertyScope::Url => context.parameter(ParameterKind::Query, name).map(Value::Text),
         PropertyScope::Variable => context.variable(name),
+        PropertyScope::File => context.config(name).map(Value::Text),
         PropertyScope::Synapse
         | PropertyScope::Axis2
         | PropertyScope::Axis2Client

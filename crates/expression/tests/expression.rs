@@ -8,7 +8,7 @@ use penstock_expression::synapse::Mode;
 use penstock_expression::template::{Argument, MediaType, PayloadTemplate, Settings};
 use penstock_expression::{BodyUse, Budget, Error, EvalContext, Expression, PropertyScope, Value};
 
-const AROUND: &str = r#"{"headers":{"X-Y":"hy"},"vars":{"v":{"a":1}},"synapse":{"uri.var.id":"7"},"axis2":{"HTTP_SC":200},"client":{"c":"cc"},"operation":{"o":"oo"},"function":{"f":"ff"},"system":{"s":"ss"},"environment":{"e":"ee"},"registry":{"r":"rr"},"query":{"q":"qq"}}"#;
+const AROUND: &str = r#"{"headers":{"X-Y":"hy"},"vars":{"v":{"a":1}},"synapse":{"uri.var.id":"7"},"axis2":{"HTTP_SC":200},"client":{"c":"cc"},"operation":{"o":"oo"},"function":{"f":"ff"},"system":{"s":"ss"},"environment":{"e":"ee"},"registry":{"r":"rr"},"configs":{"env":"test"},"query":{"q":"qq"}}"#;
 
 #[test]
 fn the_syntax_selects_the_language() {
@@ -30,6 +30,9 @@ fn the_syntax_selects_the_language() {
         ("$func:f", Untouched, "ff"),
         ("$sys:s", Untouched, "ss"),
         ("get-property('system','s')", Untouched, "ss"),
+        ("get-property('file','env')", Untouched, "test"),
+        ("concat(get-property('file','env'), '!')", Untouched, "test!"),
+        ("get-property('file','none')", Untouched, ""),
         ("$env:e", Untouched, "ee"),
         ("get-property('registry','r')", Untouched, "rr"),
         ("$trp:x-y", Untouched, "hy"),

@@ -447,6 +447,7 @@ pub struct Suspend {
     pub codes: Option<Vec<u32>>,
     /// Zero: it is never suspended.
     pub initial_ms: u32,
+    /// Below zero, as tools write -1: each suspension after the first lasts as long as the default.
     pub factor: f64,
     pub maximum_ms: u32,
     /// The errors after which it is only marked.

@@ -42,6 +42,8 @@ pub enum PropertyScope {
     System,
     /// Environment variables
     Environment,
+    /// Of Micro Integrator's `file.properties`
+    File,
     /// `$var:`: variables of Micro Integrator 4.4 and later
     Variable,
     Registry,
@@ -59,6 +61,7 @@ const SCOPES: &[(PropertyScope, &[&str], &[&str])] = &[
     (PropertyScope::Function,    &["func"],      &["func"]),
     (PropertyScope::System,      &["sys"],       &["system"]),
     (PropertyScope::Environment, &[],            &["env"]),
+    (PropertyScope::File,        &[],            &["file"]),
     (PropertyScope::Variable,    &["var"],       &[]),
     (PropertyScope::Registry,    &[],            &["registry"]),
 ];
@@ -79,10 +82,6 @@ impl PropertyScope {
     /// What is wrong with `name` in `get-property()`, which is no scope.
     #[must_use]
     pub fn unknown(name: &str) -> String {
-        // Of Micro Integrator, for `file.properties`.
-        if name == "file" {
-            return "the scope `file` is not served: write `${configs.NAME}` instead".to_owned();
-        }
         format!("unknown property scope `{name}` in get-property()")
     }
 }

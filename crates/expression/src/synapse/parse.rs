@@ -236,7 +236,7 @@ impl Parser<'_> {
             "params" => {
                 let kind = match &*key(cursor)? {
                     "queryParams" => ParameterKind::Query,
-                    "pathParams" => ParameterKind::Path,
+                    "pathParams" | "uriParams" => ParameterKind::Path,
                     "functionParams" => ParameterKind::Function,
                     _ => {
                         let known = "`queryParams`, `pathParams` or `functionParams`";

@@ -46,7 +46,10 @@ impl EvalContext for Message<'_> {
             PropertyScope::System => "system",
             PropertyScope::Environment => "environment",
             PropertyScope::Registry => "registry",
-            PropertyScope::Transport | PropertyScope::Url | PropertyScope::Variable => return None,
+            PropertyScope::Transport
+            | PropertyScope::Url
+            | PropertyScope::File
+            | PropertyScope::Variable => return None,
         };
         self.find(part, name).map(Value::plain)
     }

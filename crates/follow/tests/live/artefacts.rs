@@ -138,7 +138,7 @@ impl Scene {
 /// Name and XML.
 fn proxy(name: &str) -> (String, String) {
     let xml = format!(
-        "<proxy xmlns=\"http://ws.apache.org/ns/synapse\" name=\"{name}\"><target/></proxy>"
+        "<proxy xmlns=\"http://ws.apache.org/ns/synapse\" name=\"{name}\"><target><inSequence/></target></proxy>"
     );
     (name.to_owned(), xml)
 }

@@ -78,7 +78,7 @@ pub(super) fn replaced(
     splice(bytes, uses)
 }
 
-/// The values of what the expressions of `document` read as `configs.NAME`. One without a value is a warning: the
+/// The values of what the expressions of `document` read as `configs.NAME` or `get-property('file', 'NAME')`. One without a value is a warning: the
 /// expression has a default, or fails.
 pub(super) fn configs(
     document: &xml::Document,
@@ -87,7 +87,7 @@ pub(super) fn configs(
 ) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     let mut note = |text: &str, position: xml::Position| {
-        for name in config_names(text) {
+        for name in config_names(text).into_iter().chain(file_names(text)) {
             if found.contains_key(name) {
                 continue;
             }
@@ -135,6 +135,17 @@ fn config_names(text: &str) -> Vec<&str> {
         }
     }
     names
+}
+
+/// The names in `get-property('file', 'NAME')`.
+fn file_names(text: &str) -> impl Iterator<Item = &str> {
+    let calls = text.split("get-property(").skip(1);
+    calls.filter_map(|call| {
+        let mut parts = call.split(['"', '\'']);
+        let is_file = parts.next()?.trim().is_empty() && parts.next()? == "file";
+        let is_next = parts.next()?.trim() == ",";
+        parts.next().filter(|name| is_file && is_next && !name.is_empty())
+    })
 }
 
 /// The values that may be parameters, and their positions.

@@ -263,6 +263,11 @@ fn what_expressions_read_as_configs_is_resolved() {
         ("<variable name=\"x\" expression=\"${1 + length(config['HOST'])}\"/>", true),
         ("<variable name=\"x\" expression='${vars.a == configs[\"HOST\"]}'/>", true),
         (
+            "<property name=\"x\" expression=\"concat(get-property( 'file' , 'HOST'), get-property('a'))\"/>",
+            true,
+        ),
+        ("<property name=\"x\" expression=\"get-property('system', 'HOST')\"/>", false),
+        (
             "<log><message>configs.HOST ${vars.configs.HOST} ${\"configs.HOST\"}</message></log>",
             false,
         ),

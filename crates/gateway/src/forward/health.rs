@@ -222,6 +222,9 @@ impl Health {
     }
 }
 
+/// What comes of a factor below zero, in milliseconds. Source: Synapse's `EndpointContext`.
+const BELOW_ZERO_MS: u32 = 30_000;
+
 /// `last_ms` times `factor`, at most `u32::MAX`.
 #[allow(
     clippy::cast_possible_truncation,
@@ -229,6 +232,9 @@ impl Health {
     reason = "clamped before the cast"
 )]
 pub(crate) fn longer(last_ms: u32, factor: f64) -> u32 {
+    if factor < 0.0 {
+        return BELOW_ZERO_MS;
+    }
     (f64::from(last_ms) * factor).clamp(0.0, f64::from(u32::MAX)) as u32
 }
 

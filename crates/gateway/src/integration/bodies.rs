@@ -88,6 +88,19 @@ pub(super) fn exhausted() -> Failure {
 pub(super) async fn hold_response<B: RequestBody>(
     worker: &Worker,
     mut stream: UpstreamBody,
+    request_body: Option<&mut B>,
+    holding: &Holding,
+    stall: Stall,
+) -> Result<Result<Bytes, Failure>, Box<Fault>> {
+    let held = read_response(worker, &mut stream, request_body, holding, stall).await;
+    stream.release(&worker.resources, matches!(held, Ok(Ok(_))));
+    held
+}
+
+/// As [`hold_response`]; the caller releases the response.
+pub(super) async fn read_response<B: RequestBody>(
+    worker: &Worker,
+    stream: &mut UpstreamBody,
     mut request_body: Option<&mut B>,
     holding: &Holding,
     stall: Stall,
@@ -145,8 +158,6 @@ pub(super) async fn hold_response<B: RequestBody>(
             .await
         }
     };
-    let is_complete = held.is_ok();
-    stream.release(resources, is_complete);
     if let Some(fault) = left {
         return Err(fault);
     }

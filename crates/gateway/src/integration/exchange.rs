@@ -1,5 +1,6 @@
 //! One message that mediation sends: from its head and body to the head of the response.
 
+use std::cell::Cell;
 use std::rc::Rc;
 
 use bytes::Bytes;
@@ -11,6 +12,7 @@ use model::Fault;
 use wire::http1::{BodyFraming, Field};
 
 use super::environment::RunEnvironment;
+use super::group::Checked;
 use crate::artefacts::origins::{Address, Configured};
 use crate::backend_auth;
 use crate::compiled::Compiled;
@@ -43,6 +45,10 @@ pub(super) struct Sender {
     is_absolute: bool,
     /// By the property `FORCE_HTTP_1.0`.
     is_http10: bool,
+    /// By the property `FORCE_ERROR_ON_SOAP_FAULT`.
+    pub(super) fails_on_fault: bool,
+    /// The body of the response that counts, if a group had to read it.
+    pub(super) checked: Cell<Option<Checked>>,
 }
 
 /// The endpoints of the operation whose policies run.
@@ -150,10 +156,11 @@ impl Sender {
         let method = target.named_method(properties);
         let mut head = SentHead::of(message.head);
         head.drop_origin();
-        let says = |name| {
-            let set = properties.and_then(|all| all.get(PropertyScope::Axis2, name));
+        let set = |scope, name| {
+            let set = properties.and_then(|all| all.get(scope, name));
             set.is_some_and(|value| value.value().truth())
         };
+        let says = |name| set(PropertyScope::Axis2, name);
         Self {
             direction: message.direction,
             format: message.body.format(),
@@ -167,6 +174,8 @@ impl Sender {
             closes: says("NO_KEEPALIVE"),
             is_absolute: says("POST_TO_URI"),
             is_http10: says("FORCE_HTTP_1.0"),
+            fails_on_fault: set(PropertyScope::Synapse, "FORCE_ERROR_ON_SOAP_FAULT"),
+            checked: Cell::default(),
         }
     }
 

@@ -1,13 +1,16 @@
 //! Endpoints of several members: which of them get a message, and which one's response counts.
 
 use base::Method;
-use mediation::{EndpointKind, Failure, Program, Retry, Target};
+use bytes::Bytes;
+use expression::Budget;
+use mediation::{Code, EndpointKind, Failure, Format, Head as _, Program, Retry, Target};
 use model::{Blame, Fault};
 
-use super::bodies::exhausted;
+use super::bodies::{exhausted, read_response};
 use super::environment::RunEnvironment;
-use super::exchange::Sender;
+use super::exchange::{self, Sender};
 use crate::compiled::Compiled;
+use crate::deliver::Stall;
 use crate::flow::Held;
 use crate::forward::{OwnBody, UpstreamResponse};
 use crate::held::Holding;
@@ -25,6 +28,22 @@ enum Choice {
     All,
 }
 
+impl Choice {
+    /// Whether the next member gets the message of one that failed.
+    fn fails_over(self) -> bool {
+        match self {
+            Self::FirstReady | Self::LastThatWorked => true,
+            Self::One | Self::All => false,
+        }
+    }
+}
+
+/// A response's body that a group read, since a SOAP fault is a failure.
+pub(super) struct Checked {
+    pub(super) body: Result<Bytes, Failure>,
+    is_fault: bool,
+}
+
 impl Sender {
     /// # Errors
     /// As [`Sender::run`].
@@ -38,8 +57,9 @@ impl Sender {
         let (members, choice) = ordered(worker, self.environment(), group);
         let mut first = None;
         let mut last = None;
-        for (position, target) in members {
-            let sent = if !target.members.is_empty() {
+        let mut members = members.peekable();
+        while let Some((position, target)) = members.next() {
+            let mut sent = if !target.members.is_empty() {
                 Box::pin(self.run_group(target, worker, revision, body)).await
             } else if let Some(bytes) = &target.body {
                 let mut own = OwnBody::new(Held::new(bytes.clone()), &worker.resources);
@@ -47,39 +67,89 @@ impl Sender {
             } else {
                 self.run_to(target, worker, revision, body).await
             };
-            let goes_on = match &sent {
-                Ok(_) => choice == Choice::All,
-                Err(fault) => match choice {
-                    Choice::One => false,
-                    Choice::FirstReady | Choice::LastThatWorked => {
-                        self.may_send_again(target, fault)
-                    }
-                    Choice::All => fault.blame() == Blame::Upstream,
-                },
+            let is_fault = match &mut sent {
+                Ok(response) if self.fails_on_fault && choice.fails_over() => {
+                    self.is_fault(response, worker, revision).await
+                }
+                Ok(_) | Err(_) => false,
             };
+            let goes_on = body.can_restart()
+                && match &sent {
+                    Ok(_) if is_fault => members.peek().is_some() && self.retries_fault(target),
+                    Ok(_) => choice == Choice::All,
+                    Err(fault) if choice == Choice::All => fault.blame() == Blame::Upstream,
+                    Err(fault) => choice.fails_over() && self.may_send_again(target, fault),
+                };
             match sent {
-                Ok(response) if first.is_none() => {
-                    if choice == Choice::LastThatWorked {
+                Ok(response) if first.is_none() && !(is_fault && goes_on) => {
+                    if choice == Choice::LastThatWorked && !is_fault {
                         worker.origins.stay(group.endpoint, position);
                     }
-                    first = Some(response);
+                    first = Some((response, self.checked.take()));
                 }
-                Ok(response) => response.release(&worker.resources),
+                Ok(response) => {
+                    self.checked.take();
+                    response.release(&worker.resources);
+                }
                 Err(fault) => last = Some(fault),
             }
-            if !goes_on || !body.can_restart() {
+            if !goes_on {
                 break;
             }
             body.restart();
         }
         let none = || Box::new(Fault::NoReadyChild { authority: "an empty group".to_owned() });
-        first.ok_or_else(|| last.unwrap_or_else(none))
+        let (response, checked) = first.ok_or_else(|| last.unwrap_or_else(none))?;
+        self.checked.set(checked);
+        Ok(response)
+    }
+
+    /// Whether a response is a SOAP fault. Its body is read for that, and is in `checked` then.
+    async fn is_fault(
+        &self,
+        response: &mut UpstreamResponse,
+        worker: &Worker,
+        revision: &Compiled,
+    ) -> bool {
+        // By a group that is a member of this one.
+        if let Some(checked) = self.checked.take() {
+            let is_fault = checked.is_fault;
+            self.checked.set(Some(checked));
+            return is_fault;
+        }
+        let format = response.head.field("Content-Type").map(|of| Format::of(&of));
+        if !matches!(format, Some(Format::Soap11 | Format::Soap12)) {
+            return false;
+        }
+        let (holding, stall) = (worker.holding(&revision.live), Stall::of(&revision.live));
+        let client = None::<&mut OwnBody>;
+        let read = read_response(worker, &mut response.body, client, &holding, stall).await;
+        let body = read.unwrap_or_else(|fault| Err(exchange::failure(&fault)));
+        let mut is_fault = false;
+        if let Ok(bytes) = &body {
+            let head = std::mem::take(&mut response.head);
+            let mut message = exchange::response(head, false, self.environment().body_bytes_max);
+            message.hold(bytes.clone());
+            is_fault = matches!(message.soap_fault(&Budget::default()), Ok(Some(_)));
+            response.head = message.head.into_any().downcast().unwrap_or_default();
+        }
+        self.checked.set(Some(Checked { body, is_fault }));
+        is_fault
+    }
+
+    /// Whether another member gets the message after a SOAP fault of `target`, whatever the method: the message asks for it.
+    fn retries_fault(&self, target: &Target) -> bool {
+        self.retry(target).is_none_or(|retry| retry.includes(Code::SOAP_FAULT.0))
+    }
+
+    fn retry(&self, target: &Target) -> Option<&Retry> {
+        let endpoint = target.endpoint.and_then(|id| self.environment().program().endpoint_at(id));
+        endpoint.map(|endpoint| &endpoint.retry)
     }
 
     /// Whether another member than `target` may get the message: nothing of it was sent, or it is safe to repeat.
     fn may_send_again(&self, target: &Target, fault: &Fault) -> bool {
-        let endpoint = target.endpoint.and_then(|id| self.environment().program().endpoint_at(id));
-        let retry = endpoint.map(|endpoint| &endpoint.retry);
+        let retry = self.retry(target);
         if retry.is_some_and(|retry| !retry.includes(fault.code())) {
             return false;
         }

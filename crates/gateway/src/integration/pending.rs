@@ -77,9 +77,22 @@ pub(super) fn answered(
     match sent {
         Ok(response) => {
             let body_bytes_max = sender.environment().body_bytes_max;
+            let checked = sender.checked.take();
             sender.release(resources);
-            let Returned { head, stream } = Returned::of(response, resources);
-            let message = exchange::response(head, stream.is_none(), body_bytes_max);
+            let Returned { head, mut stream } = Returned::of(response, resources);
+            let is_empty = stream.is_none() && checked.is_none();
+            let mut message = exchange::response(head, is_empty, body_bytes_max);
+            if let Some(checked) = checked {
+                if let Some(unread) = stream.take() {
+                    unread.release(resources, false);
+                }
+                match checked.body {
+                    Ok(bytes) => message.hold(bytes),
+                    Err(failure) => {
+                        return Answered { ask, answer: Answer::Failed(failure, None), stream };
+                    }
+                }
+            }
             Answered { ask, answer: Answer::Response(Box::new(message)), stream }
         }
         Err(fault) => {

@@ -77,7 +77,7 @@ pub(crate) async fn session<C: Client>(
     }
     let first = sessions::key(&provider.login.name, &session);
     let (mut renewing, mut over) = (renewing, Arc::new(session));
-    for _ in 0..SESSION_RENEWALS_MAX {
+    for round in 1..=SESSION_RENEWALS_MAX {
         let is_earlier = renewing.as_ref().is_some_and(|one| one.outcome.borrow().is_some());
         let outcome = match (renewing, &over.refresh_token) {
             (Some(renewing), _) => {
@@ -96,7 +96,10 @@ pub(crate) async fn session<C: Client>(
             }
             // It was renewed for an earlier request, and has expired since.
             Renewal::Renewed(renewed) => {
-                renewing = Renewing::of(worker, revision, (provider, &renewed));
+                // Nobody would wait for one after the last.
+                renewing = (round < SESSION_RENEWALS_MAX)
+                    .then(|| Renewing::of(worker, revision, (provider, &renewed)))
+                    .flatten();
                 over = renewed;
             }
             Renewal::Failed => break,

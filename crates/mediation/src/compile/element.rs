@@ -63,6 +63,12 @@ impl<'d> Element<'d> {
         self.node.attribute("", name)
     }
 
+    /// Whether there is an attribute or a child of this name, which somebody else reads.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        let is_it = |child: xml::Node<'_>| child.is_element() && child.local_name() == name;
+        self.attribute(name).is_some() || self.node.children().any(is_it)
+    }
+
     /// An attribute that may be absent. An empty one counts as absent.
     pub(crate) fn optional(&self, name: &'static str) -> Option<&'d str> {
         self.read.borrow_mut().push(name);
@@ -203,6 +209,29 @@ impl<'d> Element<'d> {
         compiler.warning(self, message, Some(format!("remove {loser}")));
     }
 
+    /// Reports a child that Synapse does not read either; `known` are those that it does.
+    pub(crate) fn ignores(&self, compiler: &mut Compiler, child: &Self, known: &[&str]) {
+        if !IGNORED_CHILDREN.contains(&child.name()) {
+            let nearest = base::names::nearest(child.name(), known.iter().copied());
+            self.ignored(compiler, ("child", child.name()), child, nearest);
+        }
+    }
+
+    /// Synapse looks for what it knows, and ignores the rest.
+    fn ignored(
+        &self,
+        compiler: &mut Compiler,
+        (kind, name): (&str, &str),
+        at: &Self,
+        nearest: Option<&str>,
+    ) {
+        let of = self.name();
+        let message =
+            format!("`{of}` has no {kind} `{name}`: it is ignored, as in Micro Integrator");
+        let help = nearest.map(|name| format!("did you mean `{name}`?"));
+        compiler.warning(at, message, help);
+    }
+
     /// Reports the attributes and children that were not read.
     pub(crate) fn finish(&self, compiler: &mut Compiler) {
         self.finish_children(compiler);
@@ -210,10 +239,8 @@ impl<'d> Element<'d> {
         for attribute in self.node.attributes() {
             let name = attribute.local_name();
             if attribute.namespace().is_empty() && name != NOTE && !read.contains(&name) {
-                let message = format!("`{}` has no attribute `{name}`", self.name());
                 let nearest = base::names::nearest(name, read.iter().copied());
-                let help = nearest.map(|name| format!("did you mean `{name}`?"));
-                compiler.error(self, message, help);
+                self.ignored(compiler, ("attribute", name), self, nearest);
             }
         }
     }
@@ -223,13 +250,10 @@ impl<'d> Element<'d> {
         if self.all_children_read.get() {
             return;
         }
-        for child in self.node.children().filter(|child| child.is_element()) {
-            let name = child.local_name();
-            if !read.iter().any(|known| known == name) && !IGNORED_CHILDREN.contains(&name) {
-                let message = format!("`{}` has no child `{name}`", self.name());
-                let nearest = base::names::nearest(name, read.iter().map(String::as_str));
-                let help = nearest.map(|name| format!("did you mean `{name}`?"));
-                compiler.error(&Element::new(child), message, help);
+        let known: Vec<_> = read.iter().map(String::as_str).collect();
+        for child in self.node.children().filter(|child| child.is_element()).map(Element::new) {
+            if !known.contains(&child.name()) {
+                self.ignores(compiler, &child, &known);
             }
         }
     }

@@ -30,6 +30,29 @@ fn address(wsdl: xml::Node<'_>, service: &str, port: &str) -> Option<String> {
 /// A property that is for the group of an endpoint, and not for its messages. Source: Synapse's `WeightedRoundRobin`.
 const WEIGHT: &str = "loadbalance.weight";
 
+const KINDS: &[&str] = &[
+    "address",
+    "http",
+    "default",
+    "wsdl",
+    "loadbalance",
+    "failover",
+    "recipientlist",
+    "dynamicLoadbalance",
+    "serviceDynamicLoadbalance",
+    "class",
+];
+
+/// The children of an endpoint of its own.
+const PARTS: &[&str] = &[
+    "timeout",
+    "suspendOnFailure",
+    "markForSuspension",
+    "retryConfig",
+    "authentication",
+    "enableAddressing",
+];
+
 /// Attributes of designers and statistics, without effect.
 const IGNORED: &[&str] = &["statistics", "trace", "name"];
 
@@ -86,6 +109,10 @@ impl Compiler {
                 let help =
                     "remove it, and keep the sessions where all members find them".to_owned();
                 self.error(&other, "sessions of endpoints are not served".to_owned(), Some(help));
+                continue;
+            }
+            if !KINDS.contains(&other.name()) {
+                element.ignores(self, &other, &["property"]);
                 continue;
             }
             let message = format!("an endpoint has one kind, and `{}` is another", other.name());
@@ -233,11 +260,15 @@ impl Compiler {
                 "enableAddressing" => endpoint.addressing = Some(self.addressing(&part)?),
                 // The port's address was read from it.
                 "definitions" | "description" if child.name() == "wsdl" => {}
-                other => {
-                    let help = (other == "enableSec")
-                        .then(|| "use TLS, or a service that signs and encrypts".to_owned());
-                    self.error(&part, format!("`{other}` of an endpoint is not served"), help);
+                other @ ("enableSec" | "enableRM") => {
+                    let help = "use TLS, or a service that signs and encrypts".to_owned();
+                    self.error(
+                        &part,
+                        format!("`{other}` of an endpoint is not served"),
+                        Some(help),
+                    );
                 }
+                _ => child.ignores(self, &part, PARTS),
             }
         }
         Some(endpoint)

@@ -76,8 +76,9 @@ impl Compiler {
         let parameters = element.child("parameters");
         for parameter in parameters.iter().flat_map(|all| all.children().collect::<Vec<_>>()) {
             if parameter.name() != "parameter" {
-                let message = format!("`parameters` has no child `{}`", parameter.name());
-                self.error(&parameter, message, None);
+                if let Some(all) = &parameters {
+                    all.ignores(self, &parameter, &["parameter"]);
+                }
                 continue;
             }
             let key = parameter.required(self, "name")?;

@@ -16,14 +16,10 @@ const DEFAULT_TRANSPORTS: &str = "http https";
 const SECURED: &str = "put an OpenAPI description in front of it, with `[integration]` on loopback";
 
 impl Compiler {
-    /// Reports a child that is not served, or that Synapse does not have either.
-    fn unserved_child(&mut self, (child, of): (&Element<'_>, &str), help: Option<&str>) {
-        let name = child.name();
-        let message = match help {
-            Some(_) => format!("`{name}` of `{of}` is not served"),
-            None => format!("`{of}` has no child `{name}`"),
-        };
-        self.error(child, message, help.map(str::to_owned));
+    /// Reports a child that Synapse has, and what to do instead.
+    fn unserved_child(&mut self, (child, of): (&Element<'_>, &Element<'_>), help: &str) {
+        let message = format!("`{}` of `{}` is not served", child.name(), of.name());
+        self.error(child, message, Some(help.to_owned()));
     }
 
     pub(super) fn proxy(&mut self, element: &Element<'_>) -> Option<()> {
@@ -33,10 +29,17 @@ impl Compiler {
         element.ignore(&["trace", "statistics", "serviceGroup", "pinnedServers"]);
         let transports = self.transports(element)?;
         let (mut flow, mut bindings) = (Flow::default(), Bindings::default());
-        let (mut wsdl, mut described_by) = (None, None);
+        let (mut wsdl, mut described_by, mut has_target) = (None, None, false);
         for child in element.children() {
             match child.name() {
-                "target" => flow = self.flow(&child)?,
+                "target" => {
+                    flow = self.flow(&child)?;
+                    has_target = true;
+                    if !["inSequence", "endpoint"].iter().any(|part| child.has(part)) {
+                        let message = "`target` needs an `inSequence` or an `endpoint`".to_owned();
+                        self.error(&child, message, None);
+                    }
+                }
                 "description" => {}
                 "publishWSDL" => {
                     described_by = self.wsdl_endpoint(&child);
@@ -53,19 +56,25 @@ impl Compiler {
                     }
                     continue;
                 }
-                other => {
-                    let help = match other {
-                        "enableAddressing" => Some(
-                            "remove it, if no client needs header blocks of WS-Addressing in responses",
-                        ),
-                        "policy" | "enableSec" | "enableRM" => Some(SECURED),
-                        _ => None,
-                    };
-                    self.unserved_child((&child, "proxy"), help);
+                "enableAddressing" => {
+                    let help =
+                        "remove it, if no client needs header blocks of WS-Addressing in responses";
+                    self.unserved_child((&child, element), help);
+                    continue;
+                }
+                "policy" | "enableSec" | "enableRM" => {
+                    self.unserved_child((&child, element), SECURED);
+                    continue;
+                }
+                _ => {
+                    element.ignores(self, &child, &["target", "publishWSDL", "parameter"]);
                     continue;
                 }
             }
             child.finish(self);
+        }
+        if !has_target {
+            self.error(element, "`proxy` needs a `target`".to_owned(), None);
         }
         if !starts {
             let message =
@@ -203,19 +212,24 @@ impl Compiler {
                     resources.extend(self.resource(&child, resources.len()));
                 }
                 "description" => {}
-                other => {
-                    let help = match other {
-                        "cors" => {
-                            Some("write `cors_origins` and `cors_headers` in `[integration]`")
-                        }
-                        "handlers" => Some(SECURED),
-                        _ => None,
-                    };
-                    self.unserved_child((&child, "api"), help);
+                "cors" => {
+                    let help = "write `cors_origins` and `cors_headers` in `[integration]`";
+                    self.unserved_child((&child, element), help);
+                    continue;
+                }
+                "handlers" => {
+                    self.unserved_child((&child, element), SECURED);
+                    continue;
+                }
+                _ => {
+                    element.ignores(self, &child, &["resource", "handlers"]);
                     continue;
                 }
             }
             child.finish(self);
+        }
+        if !element.has("resource") {
+            self.error(element, "`api` needs a `resource`".to_owned(), None);
         }
         if self.program.apis.iter().any(|api| api.base_path == base_path) && is_first {
             self.error(element, format!("another API has the path `{base_path}`"), None);

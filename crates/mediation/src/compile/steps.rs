@@ -19,8 +19,7 @@ impl Compiler {
         };
         for child in element.children().filter(|child| !is_read_elsewhere(child)) {
             if child.name() != "parameter" {
-                let message = format!("`template` has no child `{}`", child.name());
-                self.error(&child, message, None);
+                element.ignores(self, &child, &["parameter", "sequence", "endpoint"]);
                 continue;
             }
             let Some(name) = child.required(self, "name").map(str::to_owned) else { return };

@@ -238,7 +238,11 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
                     None => nothing(compiler, &child),
                 });
             }
-            other => compiler.error(&child, format!("`aggregate` has no child `{other}`"), None),
+            _ => {
+                let known = ["correlateOn", "completeCondition", "onComplete"];
+                element.ignores(compiler, &child, &known);
+                continue;
+            }
         }
         child.finish(compiler);
     }

@@ -291,6 +291,17 @@ fn ending(compiler: &mut Compiler, on_hit: &Element<'_>) -> Option<SequenceId> {
     ))
 }
 
+/// The children of `protocol`.
+const PROTOCOL: &[&str] = &[
+    "methods",
+    "headersToIncludeInHash",
+    "headersToExcludeInHash",
+    "responseCodes",
+    "enableCacheControl",
+    "includeAgeHeader",
+    "hashGenerator",
+];
+
 fn read_protocol(
     compiler: &mut Compiler,
     protocol: &Element<'_>,
@@ -323,9 +334,9 @@ fn read_protocol(
             "includeAgeHeader" => policy.age = truth(compiler, &child, &text)?,
             // Requests are compared as a whole.
             "hashGenerator" => {}
-            other => {
-                compiler.error(&child, format!("`protocol` has no child `{other}`"), None);
-                return None;
+            _ => {
+                protocol.ignores(compiler, &child, PROTOCOL);
+                continue;
             }
         }
         child.finish(compiler);

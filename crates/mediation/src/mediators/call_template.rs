@@ -74,8 +74,7 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
     let mut given = Vec::new();
     for child in element.children() {
         if child.name() != "with-param" {
-            let message = format!("`call-template` has no child `{}`", child.name());
-            compiler.error(&child, message, None);
+            element.ignores(compiler, &child, &["with-param"]);
             continue;
         }
         let name = child.required(compiler, "name")?;

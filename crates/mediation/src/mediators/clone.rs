@@ -50,7 +50,7 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
         if child.name() == "target" {
             targets.push(Target::compile(compiler, &child)?);
         } else {
-            compiler.error(&child, format!("`clone` has no child `{}`", child.name()), None);
+            element.ignores(compiler, &child, &["target"]);
         }
     }
     Some(Box::new(Clone { id, continues, sequential, targets }))

@@ -99,8 +99,7 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
         if child.name() == "conditionalRoute" {
             routes.push(route(compiler, &child)?);
         } else {
-            let message = format!("`conditionalRouter` has no child `{}`", child.name());
-            compiler.error(&child, message, None);
+            element.ignores(compiler, &child, &["conditionalRoute"]);
         }
     }
     let mut steps: Vec<Box<dyn Mediator>> = Vec::new();

@@ -225,6 +225,10 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
     };
     let target = Arc::new(Target::of_sequence(inline));
     let Some(collection) = collection else {
+        if element.flag(compiler, "continueLoopOnFailure", false)? {
+            let message = "`continueLoopOnFailure` is not served".to_owned();
+            compiler.error(element, message, None);
+        }
         let id = element.optional("id");
         let named = |name: &str| id.map_or(name.into(), |id| format!("{id}_{name}").into());
         let kind =

@@ -129,8 +129,12 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
     };
     let mut strings = false;
     for child in element.children() {
+        if child.name() != "property" {
+            element.ignores(compiler, &child, &["property"]);
+            continue;
+        }
         let name = child.required(compiler, "name")?;
-        if child.name() != "property" || name != AUTO_PRIMITIVE {
+        if name != AUTO_PRIMITIVE {
             let help = format!("the property `{AUTO_PRIMITIVE}` is served");
             compiler.error(&child, format!("the property `{name}` is not served"), Some(help));
             return None;

@@ -157,7 +157,10 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
                 let source = child.node().string_value();
                 message = Some(super::text::Text::compile(compiler, &child, &source)?);
             }
-            other => compiler.error(&child, format!("`log` has no child `{other}`"), None),
+            _ => {
+                element.ignores(compiler, &child, &["property", "message"]);
+                continue;
+            }
         }
         child.finish(compiler);
     }

@@ -186,7 +186,10 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
             }
             "node" => node = text.trim().into(),
             "role" => role = text.trim().into(),
-            other => compiler.error(&child, format!("`makefault` has no child `{other}`"), None),
+            _ => {
+                element.ignores(compiler, &child, &["code", "reason", "detail", "node", "role"]);
+                continue;
+            }
         }
         child.finish(compiler);
     }

@@ -149,8 +149,10 @@ gateway's error in JSON, and a SOAP fault if the request was SOAP.
 
 A part of `iterate` or `clone` that made a `call` continues after the mediator, where an `aggregate` may wait for it;
 one that made none ends with its target.
-Everything else is an error with file, line and column, an unknown attribute too. An artefact with an error is not
-served, nor is one that uses it; all others are.
+Everything else has a diagnostic with file, line and column. Micro Integrator ignores an attribute that it does not
+know, and most such children: so does Penstock, with a warning, which may suggest what was meant. An unknown mediator,
+an invalid value, a part that is missing (such as the `resource` of an API) and what is not served are errors: an
+artefact with an error is not served, nor is one that uses it; all others are.
 
 A request and all messages derived from it share one budget of steps and bytes, and at most 10,000 branches are alive,
 of which 64 may send at a time: a loop of calls, a million items or an aggregate that nobody completes end in a fault.

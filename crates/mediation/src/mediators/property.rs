@@ -415,8 +415,7 @@ pub(super) fn group(compiler: &mut Compiler, element: &Element<'_>) -> Option<Bo
     let mut properties = Vec::new();
     for child in element.children() {
         if child.name() != "property" {
-            let message = format!("`propertyGroup` has no child `{}`", child.name());
-            compiler.error(&child, message, None);
+            element.ignores(compiler, &child, &["property"]);
             continue;
         }
         properties.push(compile(compiler, &child)?);

@@ -324,8 +324,7 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
             rules.push(rule(compiler, &child)?);
             child.finish(compiler);
         } else {
-            let message = format!("`rewrite` has no child `{}`", child.name());
-            compiler.error(&child, message, Some("write `rewriterule`".to_owned()));
+            element.ignores(compiler, &child, &["rewriterule"]);
         }
     }
     Some(Box::new(Rewrite { from, to, rules }))
@@ -339,8 +338,9 @@ fn rule(compiler: &mut Compiler, element: &Element<'_>) -> Option<Rule> {
                 rule.condition = Some(Condition::compile(compiler, &child)?);
             }
             "action" => rule.actions.push(action(compiler, &child)?),
-            other => {
-                compiler.error(&child, format!("`rewriterule` has no child `{other}`"), None);
+            _ => {
+                element.ignores(compiler, &child, &["condition", "action"]);
+                continue;
             }
         }
         child.finish(compiler);

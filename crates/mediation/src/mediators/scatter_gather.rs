@@ -190,9 +190,7 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
                 max = number_or_expression(compiler, &child, "max-messages")?;
                 child.finish(compiler);
             }
-            other => {
-                compiler.error(&child, format!("`scatter-gather` has no child `{other}`"), None);
-            }
+            _ => element.ignores(compiler, &child, &["sequence", "aggregation"]),
         }
     }
     if sequences.is_empty() {

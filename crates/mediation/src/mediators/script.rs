@@ -302,11 +302,10 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
         if child.name() == "include" {
             let key = child.required(compiler, "key")?;
             parts.push(entry(compiler, &child, key)?);
+            child.finish(compiler);
         } else {
-            let message = format!("`script` has no child `{}`", child.name());
-            compiler.error(&child, message, None);
+            element.ignores(compiler, &child, &["include"]);
         }
-        child.finish(compiler);
     }
     let call = match element.optional("key") {
         Some(key) => {

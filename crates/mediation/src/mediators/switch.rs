@@ -61,9 +61,9 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
                 cases.push((pattern, compiler.nested(&child)));
             }
             "default" => default = Some(compiler.nested(&child)),
-            other => {
-                let message = format!("`switch` has no child `{other}`");
-                compiler.error(&child, message, None);
+            _ => {
+                element.ignores(compiler, &child, &["case", "default"]);
+                continue;
             }
         }
         child.finish(compiler);

@@ -319,8 +319,13 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
                 let message = "`feature` has no effect on a JSON Schema".to_owned();
                 compiler.warning(&child, message, None);
             }
-            other => {
-                compiler.error(&child, format!("`{other}` of `validate` is not served"), None);
+            // Of an XML Schema.
+            "resource" => {
+                compiler.error(&child, "`resource` of `validate` is not served".to_owned(), None);
+            }
+            _ => {
+                element.ignores(compiler, &child, &["schema", "on-fail", "feature"]);
+                continue;
             }
         }
         child.finish(compiler);

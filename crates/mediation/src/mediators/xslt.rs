@@ -283,9 +283,10 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
                 let message = format!("`{}` of a Java processor has no effect", child.name());
                 compiler.warning(&child, message, None);
             }
-            other => {
-                let message = format!("`{}` has no child `{other}`", element.name());
-                compiler.error(&child, message, None);
+            _ => {
+                let known = ["property", "resource", "feature", "attribute"];
+                element.ignores(compiler, &child, &known);
+                continue;
             }
         }
         child.finish(compiler);

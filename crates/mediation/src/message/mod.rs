@@ -131,6 +131,17 @@ impl Message {
         self.note_parameters();
     }
 
+    /// The reason of the SOAP fault that it is, if it is one.
+    ///
+    /// # Errors
+    /// It is malformed; the budget.
+    pub fn soap_fault(&self, budget: &Budget) -> Result<Option<String>, Failure> {
+        if soap::namespace(self.body.format()).is_none() {
+            return Ok(None);
+        }
+        Ok(self.body.xml(budget)?.and_then(soap::fault_reason))
+    }
+
     /// Its content coding, if there is one.
     pub(crate) fn encoded(&self) -> Option<Coding> {
         Some(Coding::of(&*self.head)).filter(|coding| *coding != Coding::Identity)
@@ -242,6 +253,7 @@ impl Message {
             | PropertyScope::Function
             | PropertyScope::System
             | PropertyScope::Environment
+            | PropertyScope::File
             | PropertyScope::Registry => {
                 let message = format!("`{name}`: properties of this scope can only be read");
                 Err(Failure::new(Code::MEDIATION, message))
@@ -320,6 +332,7 @@ impl Message {
             | PropertyScope::Function
             | PropertyScope::System
             | PropertyScope::Environment
+            | PropertyScope::File
             | PropertyScope::Registry => self.properties.remove(scope, name),
         }
     }

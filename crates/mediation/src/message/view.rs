@@ -182,6 +182,7 @@ impl EvalContext for View<'_> {
             | PropertyScope::Axis2Client
             | PropertyScope::Operation
             | PropertyScope::Url
+            | PropertyScope::File
             | PropertyScope::Variable => {}
         }
         match self.message.properties.get(scope, name) {
@@ -211,6 +212,7 @@ impl EvalContext for View<'_> {
             | PropertyScope::Url
             | PropertyScope::System
             | PropertyScope::Environment
+            | PropertyScope::File
             | PropertyScope::Variable
             | PropertyScope::Registry => {
                 self.message.properties.get(scope, name).or_else(|| self.entry(scope, name))

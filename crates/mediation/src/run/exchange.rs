@@ -7,7 +7,7 @@ use super::branch::{self, At, Branch, End, Frame, Split, Wait};
 use super::target;
 use super::{Answer, Ask, AskId, Context, Event, Exchange, Run, Scene, Target, Turn, Waiter};
 use crate::mediators::RECEIVING_SEQUENCE;
-use crate::message::{CONTENT_TYPE, MESSAGE_TYPE, NO_ENTITY_BODY, NoHead, PlainHead, form, soap};
+use crate::message::{CONTENT_TYPE, MESSAGE_TYPE, NO_ENTITY_BODY, NoHead, PlainHead, form};
 use crate::program::{Endpoint, EndpointKind, SequenceId, TimeoutAction};
 use crate::{
     Body, Code, Direction, Failure, Format, Message, PropertyScope, PropertyValue, To, limits,
@@ -370,11 +370,10 @@ impl Run {
     /// A SOAP fault becomes a failure, if the message that was sent says so. Source: Synapse's
     /// `SynapseCallbackReceiver`.
     fn check_fault(&self, sent: &Message, response: &Message) -> Result<(), Failure> {
-        let is_soap = matches!(response.body.format(), Format::Soap11 | Format::Soap12);
-        if !is_soap || !sent.says(PropertyScope::Synapse, FORCE_ERROR_ON_SOAP_FAULT) {
+        if !sent.says(PropertyScope::Synapse, FORCE_ERROR_ON_SOAP_FAULT) {
             return Ok(());
         }
-        match response.body.xml(&self.budget)?.and_then(soap::fault_reason) {
+        match response.soap_fault(&self.budget)? {
             Some(reason) => Err(Failure::new(Code::SOAP_FAULT, reason)),
             None => Ok(()),
         }

@@ -21,14 +21,24 @@ fn what_is_not_served_of_expressions_and_endpoints_says_what_to_write() {
     assert!(found.contains("write `<duration>1</duration>` in it"), "{found}");
     let found = address("", "<enableAddressing separateListener=\"true\"/>");
     assert!(found.contains("warning: `separateListener` has no effect"), "{found}");
-    let found = diagnostics("<proxy name=\"P\"><target/><enableAddressing/></proxy>").concat();
+    let found =
+        diagnostics("<proxy name=\"P\"><target><inSequence/></target><enableAddressing/></proxy>")
+            .concat();
     assert!(found.contains("remove it, if no client needs"), "{found}");
 }
 
 #[test]
-fn what_nobody_reads_is_an_error_with_a_place() {
+fn what_synapse_ignores_is_ignored_with_a_warning() {
     for (artefact, expect) in [
         ("<sequence name=\"s\"><call sorce=\"x\"/></sequence>", "`call` has no attribute `sorce`"),
+        (
+            "<sequence name=\"s\"><log><foo/></log><log levl=\"full\"/></sequence>",
+            "`log` has no attribute `levl`: it is ignored, as in Micro Integrator\n    help: did you mean `level`?",
+        ),
+        (
+            "<sequence name=\"s\"><switch source=\"$ctx:a\"><comment/><cases/></switch></sequence>",
+            "`switch` has no child `cases`: it is ignored, as in Micro Integrator\n    help: did you mean `case`?",
+        ),
         (
             "<sequence name=\"s\"><send><endpont key=\"a\"/></send></sequence>",
             "`send` has no child `endpont`",
@@ -38,7 +48,7 @@ fn what_nobody_reads_is_an_error_with_a_place() {
             "`respond` has no child `log`",
         ),
         (
-            "<proxy name=\"p\"><target><inSequnce/></target></proxy>",
+            "<proxy name=\"p\"><target endpoint=\"e\"><inSequnce/></target></proxy><endpoint name=\"e\"><default/></endpoint>",
             "`target` has no child `inSequnce`",
         ),
         (
@@ -49,14 +59,67 @@ fn what_nobody_reads_is_an_error_with_a_place() {
             "<endpoint name=\"e\"><address uri=\"http://a/\" encodign=\"x\"/></endpoint>",
             "`address` has no attribute `encodign`",
         ),
+        (
+            "<endpoint name=\"e\"><address uri=\"http://a/\"><timeout><duraton>1</duraton></timeout></address></endpoint>",
+            "`timeout` has no child `duraton`",
+        ),
+        (
+            "<endpoint name=\"e\"><address uri=\"http://a/\"><authentication/></address></endpoint>",
+            "`address` has no child `authentication`",
+        ),
+        (
+            "<endpoint name=\"e\"><default/><propery name=\"a\" value=\"b\"/></endpoint>",
+            "`endpoint` has no child `propery`",
+        ),
     ] {
-        let found = diagnostics(artefact);
-        assert!(
-            found.iter().any(|text| text.contains(expect)
-                && text.contains("test.xml:1:")
-                && text.contains("error")),
-            "{expect}\n{found:#?}"
-        );
+        let (program, found) = compile(artefact);
+        let is_served = program.sequence("s").is_some()
+            || program.endpoint("e").is_some()
+            || !program.proxies().is_empty()
+            || !program.apis().is_empty();
+        assert!(is_served, "{artefact}");
+        let is_warning =
+            |text: &String| text.starts_with("test.xml:1:") && text.contains(": warning: ");
+        assert!(found.iter().all(is_warning), "{found:#?}");
+        assert!(found.iter().any(|text| text.contains(expect)), "{expect}\n{found:#?}");
+    }
+}
+
+/// Synapse reads them, or cannot go on without knowing them.
+#[test]
+fn what_synapse_does_not_ignore_stays_an_error() {
+    for (artefact, expect) in [
+        ("<sequence name=\"s\"><lgo/></sequence>", "unknown mediator `lgo`"),
+        ("<sequence name=\"s\"><log level=\"ful\"/></sequence>", "`level` is `ful`"),
+        (
+            "<endpoint name=\"e\"><adress uri=\"http://a/\"/></endpoint>",
+            "the endpoint `adress` is not served",
+        ),
+        (
+            "<endpoint name=\"e\"><default/><http uri-template=\"http://a/\"/></endpoint>",
+            "an endpoint has one kind, and `http` is another",
+        ),
+        (
+            "<proxy name=\"p\"><target><inSequnce/></target></proxy>",
+            "`target` needs an `inSequence` or an `endpoint`",
+        ),
+        ("<proxy name=\"p\"/>", "`proxy` needs a `target`"),
+        ("<api name=\"a\" context=\"/a\"><resurce/></api>", "`api` needs a `resource`"),
+        (
+            "<sequence name=\"s\"><foreach expression=\"//a\" continueLoopOnFailure=\"true\"><sequence/></foreach></sequence>",
+            "`continueLoopOnFailure` is not served",
+        ),
+        (
+            "<sequence name=\"s\"><rewrite><rewriterule><condition><eqal/></condition><action type=\"remove\"/></rewriterule></rewrite></sequence>",
+            "`condition` has no child `eqal`",
+        ),
+    ] {
+        let (program, found) = compile(artefact);
+        assert!(program.sequence("s").is_none(), "{artefact}");
+        assert!(program.proxies().is_empty() && program.apis().is_empty(), "{artefact}");
+        assert!(program.endpoint("e").is_none(), "{artefact}");
+        let is_error = |text: &String| text.contains(": error: ") && text.contains(expect);
+        assert!(found.iter().any(is_error), "{expect}\n{found:#?}");
     }
 }
 
@@ -70,7 +133,7 @@ fn what_is_not_known_is_reported_once() {
         ),
         (
             "<sequence name=\"s\"><rewrite><rule><action fragment=\"host\" value=\"h\"/></rule></rewrite></sequence>",
-            "`rewrite` has no child `rule` (write `rewriterule`",
+            "`rewrite` has no child `rule`: it is ignored",
         ),
         (
             &format!("<sequence name=\"s\"><rule {rules}><source/></rule></sequence>"),
@@ -81,22 +144,24 @@ fn what_is_not_known_is_reported_once() {
             "`log` is not in Synapse's namespace",
         ),
         (
-            "<api name=\"a\" context=\"/a\"><resurce methods=\"GET\"/></api>",
+            "<api name=\"a\" context=\"/a\"><resource/><resurce methods=\"GET\"/></api>",
             "`api` has no child `resurce`",
         ),
         (
-            "<api name=\"a\" context=\"/a\"><handlers/></api>",
+            "<api name=\"a\" context=\"/a\"><resource/><handlers/></api>",
             "`handlers` of `api` is not served (put an OpenAPI",
         ),
-        ("<proxy name=\"p\"><target/><enableSec/></proxy>", "`enableSec` of `proxy` is not served"),
-        ("<proxy name=\"p\"><target/><secure/></proxy>", "`proxy` has no child `secure`"),
+        (
+            "<proxy name=\"p\"><target><inSequence/></target><enableSec/></proxy>",
+            "`enableSec` of `proxy` is not served",
+        ),
+        (
+            "<proxy name=\"p\"><target><inSequence/></target><secure/></proxy>",
+            "`proxy` has no child `secure`",
+        ),
         (
             "<sequence name=\"s\"><log><property name=\"p\" expression=\"${properties.uri.var.a}\"/></log></sequence>",
             "`properties` needs a scope, `synapse` or `axis2`: write `properties.synapse.NAME`",
-        ),
-        (
-            "<sequence name=\"s\"><property name=\"p\" expression=\"get-property('file', 'a')\"/></sequence>",
-            "the scope `file` is not served: write `${configs.NAME}` instead",
         ),
     ] {
         let found = diagnostics(artefact);
@@ -207,8 +272,8 @@ fn what_an_endpoint_cannot_do_is_said_by_name() {
             "warning: the weights of the members have no effect",
         ),
         (
-            "<address uri=\"http://h\"><suspendOnFailure><progressionFactor>-1</progressionFactor></suspendOnFailure></address>",
-            "`progressionFactor` is `-1`",
+            "<address uri=\"http://h\"><suspendOnFailure><progressionFactor>inf</progressionFactor></suspendOnFailure></address>",
+            "`progressionFactor` is `inf`",
         ),
         (
             "<address uri=\"http://h\"><retryConfig><codes/></retryConfig></address>",

@@ -31,7 +31,7 @@ impl Compiler {
                     None => endpoint.timeout.ms = self.number(&part)?,
                 },
                 "responseAction" | "action" => action = text(&part),
-                other => self.error(&part, format!("`timeout` has no child `{other}`"), None),
+                _ => element.ignores(self, &part, &["duration", "responseAction"]),
             }
         }
         endpoint.timeout.action = match action.as_str() {
@@ -58,13 +58,15 @@ impl Compiler {
                 }
                 "progressionFactor" => {
                     suspend.factor = self.number(&part)?;
-                    if !suspend.factor.is_finite() || suspend.factor < 0.0 {
+                    if !suspend.factor.is_finite() {
                         let message = format!("`progressionFactor` is `{}`", text(&part));
-                        self.error(&part, message, Some("write 0 or more".to_owned()));
+                        self.error(&part, message, Some("write a number".to_owned()));
                     }
                 }
-                other => {
-                    self.error(&part, format!("`suspendOnFailure` has no child `{other}`"), None);
+                _ => {
+                    let known =
+                        ["errorCodes", "initialDuration", "maximumDuration", "progressionFactor"];
+                    element.ignores(self, &part, &known);
                 }
             }
         }
@@ -95,8 +97,8 @@ impl Compiler {
             retry = match part.name() {
                 "enabledErrorCodes" => Retry::Only(self.codes(&part)?),
                 "disabledErrorCodes" => Retry::Not(self.codes(&part)?),
-                other => {
-                    self.error(&part, format!("`retryConfig` has no child `{other}`"), None);
+                _ => {
+                    element.ignores(self, &part, &["enabledErrorCodes", "disabledErrorCodes"]);
                     continue;
                 }
             };
@@ -251,8 +253,9 @@ impl Compiler {
                 "retryDelay" => {
                     suspend.retry_delay_ms = self.duration(&part)?.unwrap_or_default();
                 }
-                other => {
-                    self.error(&part, format!("`markForSuspension` has no child `{other}`"), None);
+                _ => {
+                    let known = ["errorCodes", "retriesBeforeSuspension", "retryDelay"];
+                    element.ignores(self, &part, &known);
                 }
             }
         }

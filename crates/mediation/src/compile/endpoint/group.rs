@@ -62,10 +62,7 @@ impl Compiler {
                     members.push((id, weight));
                 }
                 "member" => members.push((self.member(&part)?, None)),
-                other => {
-                    let message = format!("`{}` has no child `{other}`", child.name());
-                    self.error(&part, message, None);
-                }
+                _ => child.ignores(self, &part, &["endpoint", "member"]),
             }
         }
         self.check_members(child, &members);

@@ -60,8 +60,7 @@ impl Compiler {
         }
         for child in element.children().filter(|child| !is_note(child)) {
             if child.name() != "parameter" {
-                let message = format!("an endpoint of a template has no child `{}`", child.name());
-                self.error(&child, message, None);
+                element.ignores(self, &child, &["parameter"]);
                 continue;
             }
             let parameter = child.required(self, "name")?.to_owned();
