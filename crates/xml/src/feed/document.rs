@@ -39,12 +39,9 @@ pub struct DocumentFeed {
 impl DocumentFeed {
     #[must_use]
     pub fn new(options: &Options) -> Self {
-        Self {
-            source: Source::new(options),
-            machine: Machine::new(options.limits, 0),
-            tree: Tree::for_reading(NODES),
-            failed: None,
-        }
+        let mut machine = Machine::new(options.limits, 0);
+        let tree = Tree::for_reading(NODES, &mut machine);
+        Self { source: Source::new(options), machine, tree, failed: None }
     }
 
     /// Adds the next bytes.
