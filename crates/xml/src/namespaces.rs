@@ -17,6 +17,8 @@ pub(crate) struct Raw {
     next: Symbol,
     /// The last tag with an attribute of this name.
     tag: u32,
+    /// The namespace that an attribute of this name declared last time, if it is usual; else empty.
+    declares: Symbol,
     /// As element and as attribute: the environment of the last resolution, and its result.
     resolved: [(u32, u32); 2],
     pub(crate) closed: Closed,
@@ -29,6 +31,7 @@ const UNSPLIT: Raw = Raw {
     local: EMPTY,
     next: EMPTY,
     tag: 0,
+    declares: EMPTY,
     resolved: [(NO_ENVIRONMENT, 0); 2],
     closed: Closed::NEVER,
     len: 0,
@@ -252,6 +255,24 @@ impl Namespaces {
     /// Prefix and local part of a written name.
     pub(crate) fn parts(&self, raw: Symbol) -> (Symbol, Symbol) {
         self.raws.get(raw as usize).map_or((EMPTY, raw), |raw| (raw.prefix, raw.local))
+    }
+
+    /// The namespace that an attribute of this name is predicted to declare, and its text, which occurs in a document as
+    /// it is; empty if there is none.
+    #[inline]
+    pub(crate) fn predicted_uri(&self, attribute: Symbol) -> (Symbol, &str) {
+        let uri = self.raws.get(attribute as usize).map_or(EMPTY, |raw| raw.declares);
+        (uri, self.names.str(uri))
+    }
+
+    /// Records what an attribute of this name declares.
+    pub(crate) fn seen_uri(&mut self, attribute: Symbol, uri: Symbol) {
+        let is_special =
+            |byte: u8| byte <= b' ' || matches!(byte, b'"' | b'\'' | b'<' | b'&' | b'\x7F'..);
+        let is_usual = !self.names.str(uri).bytes().any(is_special);
+        if let Some(raw) = self.raws.get_mut(attribute as usize) {
+            raw.declares = if is_usual { uri } else { EMPTY };
+        }
     }
 
     pub(crate) fn mark(&self) -> Mark {

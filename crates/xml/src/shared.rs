@@ -122,6 +122,15 @@ mod tests {
             "<b xmlns:p='u' xmlns:q='v' p:x='1' q:x='2'/>",
             &format!("<b xmlns='u'>{many}</b>"),
             "<b xmlns:p='v' p:x='1'><c>2</c></b>",
+            "<b xmlns:p='v w'/>",
+            "<b xmlns:p='v&amp;w'><p:c/></b>",
+            "<b xmlns:p='v&w'><p:c/></b>",
+            "<b xmlns:p='v\"w'/>",
+            "<b xmlns:p=\"v\"w\"/>",
+            "<b xmlns:p='v'w'/>",
+            "<b xmlns:p='v",
+            "<b xmlns:p=\"v\"><p:c/></b>",
+            "<b xmlns:p='v/w'><p:c/></b>",
         ];
         let alone = texts.map(|text| {
             KEPT.take();

@@ -15,6 +15,8 @@ pub(super) struct RawAttribute {
     at: usize,
     value: Span,
     is_id: bool,
+    /// The namespace that it declares as predicted; else empty.
+    uri: Symbol,
 }
 
 impl Machine {
@@ -208,7 +210,14 @@ impl Machine {
             None => return Err(self.short(view, "a tag")),
         };
         let start = open.wrapping_add(1);
-        let end = self.value_end(text, start, quote);
+        let (uri, predicted) = self.namespaces.predicted_uri(name);
+        let rest = bytes.get(start..).and_then(|rest| rest.strip_prefix(predicted.as_bytes()));
+        let (uri, end) = match rest.and_then(<[u8]>::first) {
+            Some(next) if uri != EMPTY && *next == quote => {
+                (uri, start.wrapping_add(predicted.len()))
+            }
+            _ => (EMPTY, self.value_end(text, start, quote)),
+        };
         let (value, end) = if bytes.get(end) == Some(&quote) {
             (self.span(view, start, end), end)
         } else {
@@ -217,7 +226,7 @@ impl Machine {
         if self.raw_attributes.len() >= self.limits.attributes as usize {
             return Err(self.limit("attributes per element", self.limits.attributes));
         }
-        self.raw_attributes.push(RawAttribute { name, at, value, is_id: false });
+        self.raw_attributes.push(RawAttribute { name, at, value, is_id: false, uri });
         Ok(end.wrapping_add(1))
     }
 
@@ -231,8 +240,14 @@ impl Machine {
                 (XMLNS, local) => local,
                 _ => continue,
             };
-            let text = address(view, &self.composed, raw.value);
-            let uri = self.namespaces.names.symbol(text);
+            let uri = if raw.uri == EMPTY {
+                let text = address(view, &self.composed, raw.value);
+                let uri = self.namespaces.names.symbol(text);
+                self.namespaces.seen_uri(raw.name, uri);
+                uri
+            } else {
+                raw.uri
+            };
             let reserved = bound == XMLNS || uri == XMLNS_URI || (bound == XML) != (uri == XML_URI);
             let named = |machine: &Self| machine.namespaces.names.str(local).to_owned();
             if reserved {
@@ -310,6 +325,7 @@ impl Machine {
                 at: self.pos,
                 value,
                 is_id: false,
+                uri: EMPTY,
             });
         }
         Ok(())
