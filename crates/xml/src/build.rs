@@ -156,7 +156,7 @@ pub(crate) fn finish(tree: Tree, mut machine: Machine, dtd: &Dtd, source: ByteSt
 }
 
 impl StepSink for Tree {
-    #[inline]
+    #[inline(always)]
     fn element(&mut self, qname: u32, at: u32) {
         let index = self.push(at, ELEMENT | (qname << VALUE_SHIFT));
         self.enter(index);

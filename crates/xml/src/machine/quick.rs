@@ -93,7 +93,7 @@ impl<'m> Quick<'m, '_> {
             [b'<', b'/', name @ ..] => self.end(name, to),
             [b'<', name @ .., _] => self.start(name, to),
             _ => {
-                let len = scan::text(self.rest, 0);
+                let len = scan::short_text(self.rest);
                 let is_plain = matches!(self.rest.get(len..)?, [b'<', after, ..] if *after != b'!');
                 if is_plain { self.text(len, to) } else { None }
             }
@@ -106,7 +106,7 @@ impl<'m> Quick<'m, '_> {
         let (symbol, raw) = self.names.after(self.names.named(self.names.last)?, name)?;
         let inside = self.rest.get(raw.tag_len()..)?;
         if inside.first() != Some(&b'<')
-            && let Some(to) = to.leaves()
+            && to.leaves().is_some()
             && self.leaves(symbol, raw, to)
         {
             return Some(());
@@ -123,7 +123,8 @@ impl<'m> Quick<'m, '_> {
 
     /// Returns whether there was one. The first has the name `symbol`.
     #[inline(never)]
-    fn leaves(&mut self, mut symbol: Symbol, mut raw: &'m Raw, mut to: Leaves<'_>) -> bool {
+    fn leaves<T: StepSink>(&mut self, mut symbol: Symbol, mut raw: &'m Raw, to: &mut T) -> bool {
+        let Some(mut to) = to.leaves() else { return false };
         let (mut rest, mut names, mut room) = (self.rest, self.names, self.room);
         while let Some(inside) = rest.get(raw.tag_len()..)
             && let Some(room_after) = room.checked_sub(2)
