@@ -1,6 +1,8 @@
 //! The namespace bindings in scope while parsing. A look-up takes constant time, whatever the depth.
 
+use crate::limits::{XML_KEPT_TAG_BYTES_MAX, XML_KEPT_TAGS_MAX};
 use crate::names::{EMPTY, NameId, Symbol, XML, XML_URI, number};
+use crate::options::Limits;
 use crate::scan::{Closed, WINDOW};
 use crate::shared::SharedNames;
 
@@ -17,8 +19,6 @@ pub(crate) struct Raw {
     next: Symbol,
     /// The last tag with an attribute of this name.
     tag: u32,
-    /// The namespace that an attribute of this name declared last time, if it is usual; else empty.
-    declares: Symbol,
     /// As element and as attribute: the environment of the last resolution, and its result.
     resolved: [(u32, u32); 2],
     pub(crate) closed: Closed,
@@ -31,7 +31,6 @@ const UNSPLIT: Raw = Raw {
     local: EMPTY,
     next: EMPTY,
     tag: 0,
-    declares: EMPTY,
     resolved: [(NO_ENVIRONMENT, 0); 2],
     closed: Closed::NEVER,
     len: 0,
@@ -55,6 +54,8 @@ pub(crate) struct Namespaces {
     environments: u32,
     /// What became of an environment by a binding: the same in each document.
     changes: Vec<Change>,
+    /// Start tags that declare namespaces: the same in each document.
+    known: Vec<KnownTag>,
     last: Symbol,
     /// By `NameId`: the last tag with an attribute of this name.
     seen: Vec<u32>,
@@ -110,6 +111,21 @@ struct Change {
 
 /// More changes of environments are not remembered.
 const CHANGES_MAX: usize = 32;
+
+/// A start tag whose attributes are declarations alone.
+#[derive(Debug)]
+struct KnownTag {
+    name: Symbol,
+    /// The environment around the element, and that of the element.
+    from: u32,
+    to: u32,
+    /// The tag behind its name.
+    rest: Box<[u8]>,
+    qname: u32,
+    declared: Box<[(Symbol, Symbol)]>,
+    /// The last name in it.
+    last: Symbol,
+}
 /// The environment of a document before its first declaration.
 const FIRST: u32 = 1;
 
@@ -180,6 +196,7 @@ impl Namespaces {
             environment: FIRST,
             environments: FIRST,
             changes: Vec::new(),
+            known: Vec::new(),
             last: EMPTY,
             seen: Vec::new(),
             tags: 0,
@@ -192,6 +209,9 @@ impl Namespaces {
         const UNDO_MAX: usize = 64;
         self.leave(Mark { undo: 0, environment: FIRST });
         self.last = EMPTY;
+        if self.known.len() >= XML_KEPT_TAGS_MAX as usize {
+            self.known.clear();
+        }
         let is_bound = !self.bindings.bound.is_empty();
         is_bound
             && self.names.are_few()
@@ -257,24 +277,6 @@ impl Namespaces {
         self.raws.get(raw as usize).map_or((EMPTY, raw), |raw| (raw.prefix, raw.local))
     }
 
-    /// The namespace that an attribute of this name is predicted to declare, and its text, which occurs in a document as
-    /// it is; empty if there is none.
-    #[inline]
-    pub(crate) fn predicted_uri(&self, attribute: Symbol) -> (Symbol, &str) {
-        let uri = self.raws.get(attribute as usize).map_or(EMPTY, |raw| raw.declares);
-        (uri, self.names.str(uri))
-    }
-
-    /// Records what an attribute of this name declares.
-    pub(crate) fn seen_uri(&mut self, attribute: Symbol, uri: Symbol) {
-        let is_special =
-            |byte: u8| byte <= b' ' || matches!(byte, b'"' | b'\'' | b'<' | b'&' | b'\x7F'..);
-        let is_usual = !self.names.str(uri).bytes().any(is_special);
-        if let Some(raw) = self.raws.get_mut(attribute as usize) {
-            raw.declares = if is_usual { uri } else { EMPTY };
-        }
-    }
-
     pub(crate) fn mark(&self) -> Mark {
         Mark { undo: self.bindings.undone(), environment: self.environment }
     }
@@ -297,6 +299,54 @@ impl Namespaces {
             self.changes.push(Change { from, prefix, uri, to });
         }
         to
+    }
+
+    /// If `rest` begins with a tag, behind its name, that is known and within the limits: binds its declarations and adds them
+    /// to `declared`. Returns the element's qualified name and the length of the tag behind its name.
+    pub(crate) fn enter_known(
+        &mut self,
+        name: Symbol,
+        rest: &[u8],
+        limits: &Limits,
+        declared: &mut Vec<(Symbol, Symbol)>,
+    ) -> Option<(u32, usize)> {
+        let known = self.known.iter().find(|tag| {
+            (tag.name, tag.from) == (name, self.environment) && rest.starts_with(&tag.rest)
+        })?;
+        let is_within = known.declared.len() <= limits.attributes as usize
+            && known.rest.len() <= limits.name_bytes as usize;
+        if !is_within {
+            return None;
+        }
+        for &(prefix, uri) in &known.declared {
+            self.bindings.bind(prefix, uri);
+            declared.push((prefix, uri));
+        }
+        (self.environment, self.last) = (known.to, known.last);
+        Some((known.qname, known.rest.len()))
+    }
+
+    /// Records a tag whose attributes are declarations alone: `rest` is what is behind its name, `from` what was before it.
+    pub(crate) fn seen_tag(
+        &mut self,
+        (name, qname): (Symbol, u32),
+        rest: &[u8],
+        from: Mark,
+        declared: &[(Symbol, Symbol)],
+    ) {
+        if self.known.len() < XML_KEPT_TAGS_MAX as usize
+            && rest.len() <= XML_KEPT_TAG_BYTES_MAX as usize
+        {
+            self.known.push(KnownTag {
+                name,
+                from: from.environment,
+                to: self.environment,
+                rest: rest.into(),
+                qname,
+                declared: declared.into(),
+                last: self.last,
+            });
+        }
     }
 
     /// Binds `prefix` in the element that has just begun.

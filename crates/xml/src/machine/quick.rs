@@ -54,7 +54,8 @@ impl Machine {
         let source = view.source.as_bytes();
         let rest = source.get(self.pos..).unwrap_or(&[]);
         let depth = self.limits.depth as usize;
-        if !self.is_quick() || !view.dtd.attributes.is_empty() || self.open.len() >= depth {
+        let is_limited = self.open.len() >= depth || (self.limits.name_bytes as usize) < WINDOW;
+        if !self.is_quick() || !view.dtd.attributes.is_empty() || is_limited {
             return;
         }
         let (names, bindings) = self.namespaces.prediction();
@@ -105,10 +106,7 @@ impl<'m> Quick<'m, '_> {
     fn start<T: StepSink>(&mut self, name: &[u8; WINDOW], to: &mut T) -> Option<()> {
         let (symbol, raw) = self.names.after(self.names.named(self.names.last)?, name)?;
         let inside = self.rest.get(raw.tag_len()..)?;
-        if inside.first() != Some(&b'<')
-            && to.leaves().is_some()
-            && self.leaves(symbol, raw, to)
-        {
+        if inside.first() != Some(&b'<') && to.leaves().is_some() && self.leaves(symbol, raw, to) {
             return Some(());
         }
         let room = self.room.checked_sub(1)?;

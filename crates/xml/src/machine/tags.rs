@@ -15,8 +15,6 @@ pub(super) struct RawAttribute {
     at: usize,
     value: Span,
     is_id: bool,
-    /// The namespace that it declares as predicted; else empty.
-    uri: Symbol,
 }
 
 impl Machine {
@@ -28,31 +26,27 @@ impl Machine {
         self.declared.clear();
         self.raw_attributes.clear();
         let mark = self.namespaces.mark();
-        let empty = match bytes.get(pos) {
-            Some(b'>') => false,
-            _ => {
-                self.namespaces.tag();
-                let (end, empty) = self.attributes(view, text, pos)?;
+        let behind = bytes.get(pos..).unwrap_or(&[]);
+        // Most have no attributes.
+        let known = match behind.first() {
+            Some(b' ') if view.dtd.attributes.is_empty() => {
+                let Self { namespaces, declared, limits, .. } = self;
+                namespaces.enter_known(raw, behind, limits, declared)
+            }
+            _ => None,
+        };
+        let (qname, empty) = match known {
+            Some((qname, len)) => {
+                pos = pos.wrapping_add(len).wrapping_sub(1);
+                (qname, false)
+            }
+            None => {
+                let (qname, end, empty) = self.unknown_tag(view, text, (raw, pos))?;
                 pos = end;
-                empty
+                (qname, empty)
             }
         };
-        if !view.dtd.attributes.is_empty() {
-            if bytes.get(pos) == Some(&b'>') && self.raw_attributes.is_empty() {
-                self.namespaces.tag();
-            }
-            self.declared_attributes(view, raw)?;
-        }
         let in_source = number(self.base(view).wrapping_add(at));
-        if !self.raw_attributes.is_empty() {
-            self.declare(view)?;
-            self.resolve_attributes()?;
-            self.raw_attributes.clear();
-        }
-        let qname = match self.namespaces.resolve(raw, Use::Element) {
-            Ok(qname) => qname,
-            Err(prefix) => return Err(self.unbound(at.wrapping_add(1), prefix)),
-        };
         if self.open.len() >= self.limits.depth as usize {
             return Err(self.limit("nested elements", self.limits.depth));
         }
@@ -62,6 +56,45 @@ impl Machine {
         self.pending_end = empty;
         self.pos = pos.wrapping_add(1);
         Ok(Step::Start { qname, at: in_source })
+    }
+
+    /// Behind the name of a start tag, which ends at `pos`. Returns the qualified name, the offset of the tag's `>`, and
+    /// whether `/` precedes it.
+    fn unknown_tag(
+        &mut self,
+        view: View<'_>,
+        text: &str,
+        (raw, pos): (Symbol, usize),
+    ) -> Result<(u32, usize, bool), OffsetError> {
+        let (at, mark, composed) = (self.pos, self.namespaces.mark(), self.composed.len());
+        let (mut end, mut empty) = (pos, false);
+        if text.as_bytes().get(pos) != Some(&b'>') {
+            self.namespaces.tag();
+            (end, empty) = self.attributes(view, text, pos)?;
+        }
+        if !view.dtd.attributes.is_empty() {
+            if self.raw_attributes.is_empty() {
+                self.namespaces.tag();
+            }
+            self.declared_attributes(view, raw)?;
+        }
+        if !self.raw_attributes.is_empty() {
+            self.declare(view)?;
+            self.resolve_attributes()?;
+            self.raw_attributes.clear();
+        }
+        let resolved = self.namespaces.resolve(raw, Use::Element);
+        let qname = resolved.map_err(|prefix| self.unbound(at.wrapping_add(1), prefix))?;
+        let declares_alone = self.attributes.is_empty() && !self.declared.is_empty();
+        if declares_alone
+            && !empty
+            && view.dtd.attributes.is_empty()
+            && composed == self.composed.len()
+            && let Some(rest) = text.as_bytes().get(pos..=end)
+        {
+            self.namespaces.seen_tag((raw, qname), rest, mark, &self.declared);
+        }
+        Ok((qname, end, empty))
     }
 
     pub(super) fn end_tag(&mut self, view: View<'_>, text: &str) -> Result<Step, OffsetError> {
@@ -121,8 +154,8 @@ impl Machine {
         let bytes = text.as_bytes();
         let symbol = self.namespaces.predicted();
         let predicted = self.namespaces.names.str(symbol).as_bytes();
-        if !predicted.is_empty() && bytes.get(at..).is_some_and(|rest| rest.starts_with(predicted))
-        {
+        let is_usual = !predicted.is_empty() && predicted.len() <= self.limits.name_bytes as usize;
+        if is_usual && bytes.get(at..).is_some_and(|rest| rest.starts_with(predicted)) {
             let end = at.wrapping_add(predicted.len());
             if bytes.get(end).is_some_and(|&byte| !chars::has(byte, NAME | COLON)) {
                 self.namespaces.seen_name(symbol);
@@ -210,14 +243,7 @@ impl Machine {
             None => return Err(self.short(view, "a tag")),
         };
         let start = open.wrapping_add(1);
-        let (uri, predicted) = self.namespaces.predicted_uri(name);
-        let rest = bytes.get(start..).and_then(|rest| rest.strip_prefix(predicted.as_bytes()));
-        let (uri, end) = match rest.and_then(<[u8]>::first) {
-            Some(next) if uri != EMPTY && *next == quote => {
-                (uri, start.wrapping_add(predicted.len()))
-            }
-            _ => (EMPTY, self.value_end(text, start, quote)),
-        };
+        let end = self.value_end(text, start, quote);
         let (value, end) = if bytes.get(end) == Some(&quote) {
             (self.span(view, start, end), end)
         } else {
@@ -226,7 +252,7 @@ impl Machine {
         if self.raw_attributes.len() >= self.limits.attributes as usize {
             return Err(self.limit("attributes per element", self.limits.attributes));
         }
-        self.raw_attributes.push(RawAttribute { name, at, value, is_id: false, uri });
+        self.raw_attributes.push(RawAttribute { name, at, value, is_id: false });
         Ok(end.wrapping_add(1))
     }
 
@@ -240,14 +266,8 @@ impl Machine {
                 (XMLNS, local) => local,
                 _ => continue,
             };
-            let uri = if raw.uri == EMPTY {
-                let text = address(view, &self.composed, raw.value);
-                let uri = self.namespaces.names.symbol(text);
-                self.namespaces.seen_uri(raw.name, uri);
-                uri
-            } else {
-                raw.uri
-            };
+            let text = address(view, &self.composed, raw.value);
+            let uri = self.namespaces.names.symbol(text);
             let reserved = bound == XMLNS || uri == XMLNS_URI || (bound == XML) != (uri == XML_URI);
             let named = |machine: &Self| machine.namespaces.names.str(local).to_owned();
             if reserved {
@@ -325,7 +345,6 @@ impl Machine {
                 at: self.pos,
                 value,
                 is_id: false,
-                uri: EMPTY,
             });
         }
         Ok(())
