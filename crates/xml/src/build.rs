@@ -13,7 +13,7 @@ use crate::entities::EntityResolver;
 use crate::error::{Error, OffsetError};
 use crate::input::Input;
 use crate::machine::quick::StepSink;
-use crate::machine::{Machine, Span, Step};
+use crate::machine::{Machine, Span, Step, View};
 use crate::names::{EMPTY, Symbol, number, shrink};
 use crate::options::Options;
 use crate::shared::SharedNames;
@@ -66,36 +66,31 @@ impl Document {
         owner: Option<&ByteString>,
         options: &Options,
     ) -> Result<Self, Error> {
-        let mut document =
-            read(input, owner, options).map_err(|error| error.locate(input.text()))?;
+        let view = input.view();
+        let mut machine = Machine::new(options.limits, input.start());
+        let most = usize::try_from(options.limits.nodes).unwrap_or(usize::MAX);
+        let nodes = nodes_of(view.source).min(most);
+        let mut tree = Tree::for_reading(nodes, &mut machine);
+        read(view, &mut machine, &mut tree).map_err(|error| error.locate(input.text()))?;
+        let source = match (owner, input.borrowed()) {
+            (Some(owner), Some(text)) => owner.slice_ref(text),
+            _ => view.source.into(),
+        };
+        let mut document = finish(tree, &mut machine, view.dtd, source);
         document.base = options.base_uri.as_deref().map(Box::from);
         Ok(document)
     }
 }
 
-fn read(
-    input: &Input<'_>,
-    owner: Option<&ByteString>,
-    options: &Options,
-) -> Result<Document, OffsetError> {
-    let view = input.view();
-    let mut machine = Machine::new(options.limits, input.start());
-    let most = usize::try_from(options.limits.nodes).unwrap_or(usize::MAX);
-    let nodes = nodes_of(view.source).min(most);
-    let mut tree = Tree::for_reading(nodes, &mut machine);
+fn read(view: View<'_>, machine: &mut Machine, tree: &mut Tree) -> Result<(), OffsetError> {
     loop {
-        machine.run(view, &mut tree);
+        machine.run(view, tree);
         let step = machine.general_step(view)?;
-        match tree.add(&mut machine, step) {
+        match tree.add(machine, step) {
             Added::Some => {}
-            Added::Nothing | Added::End => break,
+            Added::Nothing | Added::End => return Ok(()),
         }
     }
-    let source = match (owner, input.borrowed()) {
-        (Some(owner), Some(text)) => owner.slice_ref(text),
-        _ => view.source.into(),
-    };
-    Ok(finish(tree, machine, view.dtd, source))
 }
 
 /// The nodes of a longer document are estimated from its beginning, in bytes.
@@ -128,7 +123,7 @@ fn nodes_in(text: &[u8]) -> usize {
 }
 
 /// Completes the `tree` of `source`.
-pub(crate) fn finish(tree: Tree, mut machine: Machine, dtd: &Dtd, source: ByteString) -> Document {
+pub(crate) fn finish(tree: Tree, machine: &mut Machine, dtd: &Dtd, source: ByteString) -> Document {
     let Tree { mut document, open, .. } = tree;
     machine.levels = open;
     let source_len = source.len();

@@ -113,22 +113,22 @@ impl Scratch {
         }
     }
 
-    /// For the next document; none if it is too large.
-    fn reset(mut self) -> Option<Self> {
+    /// Prepares for the next document. False: it is too large.
+    fn reset(&mut self) -> bool {
         let is_large = self.attributes.capacity() > KEPT_ITEMS_MAX
             || self.declared.capacity() > KEPT_ITEMS_MAX
             || self.open.capacity() > KEPT_ITEMS_MAX
             || self.raw_attributes.capacity() > KEPT_ITEMS_MAX
             || self.levels.capacity() > KEPT_ITEMS_MAX;
         if is_large || !self.namespaces.reset() {
-            return None;
+            return false;
         }
         self.attributes.clear();
         self.declared.clear();
         self.open.clear();
         self.raw_attributes.clear();
         self.levels.clear();
-        Some(self)
+        true
     }
 }
 
@@ -165,7 +165,7 @@ pub(crate) struct Machine {
 
 impl Drop for Machine {
     fn drop(&mut self) {
-        let scratch = Scratch {
+        let mut scratch = Scratch {
             namespaces: std::mem::replace(&mut self.namespaces, Namespaces::none()),
             attributes: std::mem::take(&mut self.attributes),
             declared: std::mem::take(&mut self.declared),
@@ -173,7 +173,7 @@ impl Drop for Machine {
             raw_attributes: std::mem::take(&mut self.raw_attributes),
             levels: std::mem::take(&mut self.levels),
         };
-        if let Some(scratch) = scratch.reset() {
+        if scratch.reset() {
             shared::keep(scratch);
         }
     }

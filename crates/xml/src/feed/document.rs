@@ -103,7 +103,7 @@ impl DocumentFeed {
                 *start = start.wrapping_sub(BEHIND).wrapping_add(behind);
             }
         }
-        let mut document = build::finish(tree, machine, &source.dtd, text.into());
+        let mut document = build::finish(tree, &mut machine, &source.dtd, text.into());
         document.base = source.options.base_uri.map(Box::from);
         document
     }
