@@ -6,14 +6,14 @@ use bytestring::ByteString;
 use crate::content::Content;
 use crate::document::{
     AttributeRecord, COMMENT, Declaration, Document, ELEMENT, Instruction, NO_PARENT, NONE, PI,
-    Record, TAGGED, TEXT, Tag, VALUE_SHIFT,
+    ROOT, Record, TAGGED, TEXT, Tag, VALUE_SHIFT,
 };
 use crate::dtd::{Dtd, Entity};
 use crate::entities::EntityResolver;
 use crate::error::{Error, OffsetError};
 use crate::input::Input;
 use crate::machine::quick::StepSink;
-use crate::machine::{Machine, Span, Step};
+use crate::machine::{Machine, Span, Step, View};
 use crate::names::{EMPTY, Symbol, number, shrink};
 use crate::options::Options;
 use crate::shared::SharedNames;
@@ -66,54 +66,66 @@ impl Document {
         owner: Option<&ByteString>,
         options: &Options,
     ) -> Result<Self, Error> {
-        let mut document =
-            read(input, owner, options).map_err(|error| error.locate(input.text()))?;
+        let view = input.view();
+        let mut machine = Machine::new(options.limits, input.start());
+        let most = usize::try_from(options.limits.nodes).unwrap_or(usize::MAX);
+        let nodes = nodes_of(view.source).min(most);
+        let mut tree = Tree::for_reading(nodes, &mut machine);
+        read(view, &mut machine, &mut tree).map_err(|error| error.locate(input.text()))?;
+        let source = match (owner, input.borrowed()) {
+            (Some(owner), Some(text)) => owner.slice_ref(text),
+            _ => view.source.into(),
+        };
+        let mut document = finish(tree, &mut machine, view.dtd, source);
         document.base = options.base_uri.as_deref().map(Box::from);
         Ok(document)
     }
 }
 
-fn read(
-    input: &Input<'_>,
-    owner: Option<&ByteString>,
-    options: &Options,
-) -> Result<Document, OffsetError> {
-    let view = input.view();
-    let mut machine = Machine::new(options.limits, input.start());
-    let most = usize::try_from(options.limits.nodes).unwrap_or(usize::MAX);
-    let nodes = nodes_of(view.source).min(most);
-    let mut tree = Tree::for_reading(nodes);
+fn read(view: View<'_>, machine: &mut Machine, tree: &mut Tree) -> Result<(), OffsetError> {
     loop {
-        machine.run(view, &mut tree);
+        machine.run(view, tree);
         let step = machine.general_step(view)?;
-        match tree.add(&mut machine, step) {
+        match tree.add(machine, step) {
             Added::Some => {}
-            Added::Nothing | Added::End => break,
+            Added::Nothing | Added::End => return Ok(()),
         }
     }
-    let source = match (owner, input.borrowed()) {
-        (Some(owner), Some(text)) => owner.slice_ref(text),
-        _ => view.source.into(),
-    };
-    Ok(finish(tree, machine, view.dtd, source))
 }
+
+/// The nodes of a longer document are estimated from its beginning, in bytes.
+const BEGINNING: usize = 2048;
 
 /// An estimate of the nodes.
 fn nodes_of(source: &str) -> usize {
-    const SHORT: usize = 4096;
-    if source.len() <= SHORT {
-        return (source.len() / 12).saturating_add(8);
+    match source.as_bytes().get(..=BEGINNING) {
+        None => (source.len() / 12).saturating_add(8),
+        Some(beginning) => {
+            let nodes = nodes_in(beginning).saturating_mul(source.len()) / BEGINNING;
+            // No document has more than one in two bytes.
+            nodes.saturating_add(nodes / 8).min(source.len() / 2)
+        }
     }
-    // As in the beginning. Each tag may have a text before it, and at least every second one is an end tag.
-    let beginning = source.as_bytes().first_chunk::<SHORT>().map_or(&[][..], |chunk| chunk);
-    let tags = memchr::memchr_iter(b'<', beginning).count();
-    let tags = tags.saturating_mul(source.len() / SHORT + 1);
-    tags.saturating_add(tags / 2)
+}
+
+/// About as many nodes as begin in `text`: tags that are no end tags, and texts before tags.
+fn nodes_in(text: &[u8]) -> usize {
+    let (parts, _) = text.as_chunks::<64>();
+    let (nexts, _) = text.get(1..).unwrap_or(&[]).as_chunks::<64>();
+    // Without branches, so that many bytes are compared at once.
+    let nodes = |(&one, &next): (&u8, &u8)| {
+        u8::from((one == b'<') & (next != b'/')) + u8::from((one != b'>') & (next == b'<'))
+    };
+    let count = |(part, next): (&[u8; 64], &[u8; 64])| {
+        part.iter().zip(next).map(nodes).fold(0_u8, u8::wrapping_add)
+    };
+    parts.iter().zip(nexts).map(count).map(usize::from).sum()
 }
 
 /// Completes the `tree` of `source`.
-pub(crate) fn finish(tree: Tree, mut machine: Machine, dtd: &Dtd, source: ByteString) -> Document {
-    let Tree { mut document, .. } = tree;
+pub(crate) fn finish(tree: Tree, machine: &mut Machine, dtd: &Dtd, source: ByteString) -> Document {
+    let Tree { mut document, open, .. } = tree;
+    machine.levels = open;
     let source_len = source.len();
     let mut added = std::mem::take(&mut machine.composed);
     if machine.entities_used() {
@@ -139,7 +151,7 @@ pub(crate) fn finish(tree: Tree, mut machine: Machine, dtd: &Dtd, source: ByteSt
 }
 
 impl StepSink for Tree {
-    #[inline]
+    #[inline(always)]
     fn element(&mut self, qname: u32, at: u32) {
         let index = self.push(at, ELEMENT | (qname << VALUE_SHIFT));
         self.enter(index);
@@ -156,9 +168,15 @@ impl StepSink for Tree {
     }
 
     #[inline]
+    fn takes_more(&self) -> bool {
+        true
+    }
+
+    #[inline]
     fn leaves(&mut self) -> Option<Leaves<'_>> {
-        let (parent, last) = self.open.last_mut()?;
-        Some(Leaves { nodes: &mut self.document.nodes, parent: *parent, last })
+        let Self { document, top: (parent, last), .. } = self;
+        let first = number(document.nodes.len());
+        Some(Leaves { nodes: &mut document.nodes, parent: *parent, last, first, next: first })
     }
 }
 
@@ -166,26 +184,43 @@ impl StepSink for Tree {
 pub(crate) struct Leaves<'t> {
     nodes: &'t mut Vec<Record>,
     parent: u32,
-    /// The last child of the parent so far.
+    /// The last child of the parent before them.
     last: &'t mut u32,
+    /// The index of the first of them, and of the next.
+    first: u32,
+    next: u32,
 }
 
 impl Leaves<'_> {
     #[inline]
     pub(crate) fn add(&mut self, qname: u32, at: u32, text: Span) {
-        let index = number(self.nodes.len());
-        let before = std::mem::replace(self.last, index);
-        if before != NONE
-            && let Some(record) = self.nodes.get_mut(before as usize)
-        {
-            record.next = index;
-        }
+        let index = self.next;
+        self.next = index.wrapping_add(2);
         let (element, content) =
             (ELEMENT | (qname << VALUE_SHIFT), TEXT | (text.len << VALUE_SHIFT));
         self.nodes.extend_from_slice(&[
-            Record { parent: self.parent, next: NONE, a: at, b: element },
+            Record { parent: self.parent, next: self.next, a: at, b: element },
             Record { parent: index, next: NONE, a: text.start, b: content },
         ]);
+    }
+
+    /// Returns whether there are any.
+    #[inline]
+    pub(crate) fn finish(self) -> bool {
+        let Self { nodes, last, first, next, .. } = self;
+        if first == next {
+            return false;
+        }
+        let before = std::mem::replace(last, next.wrapping_sub(2));
+        // The last one has no next one yet.
+        for (index, next) in [(before, first), (*last, NONE)] {
+            if index != NONE
+                && let Some(record) = nodes.get_mut(index as usize)
+            {
+                record.next = next;
+            }
+        }
+        true
     }
 }
 
@@ -201,7 +236,9 @@ pub(crate) enum Added {
 #[derive(Debug)]
 pub(crate) struct Tree {
     pub(crate) document: Document,
-    /// Open nodes with their last children so far.
+    /// The innermost open node with its last child so far.
+    top: (u32, u32),
+    /// Those around it.
     open: Vec<(u32, u32)>,
 }
 
@@ -213,8 +250,9 @@ impl Default for Tree {
 
 impl Tree {
     /// The names are added by [`finish`].
-    pub(crate) fn for_reading(nodes: usize) -> Self {
-        Self::of(Document::with_capacity(nodes, SharedNames::none()))
+    pub(crate) fn for_reading(nodes: usize, machine: &mut Machine) -> Self {
+        let document = Document::with_capacity(nodes, SharedNames::none());
+        Self { document, top: (ROOT, NONE), open: std::mem::take(&mut machine.levels) }
     }
 
     /// For a copy of `source`: everything but its nodes, and what refers to them by number.
@@ -239,18 +277,22 @@ impl Tree {
     }
 
     fn of(document: Document) -> Self {
-        let mut open = Vec::with_capacity(16);
-        open.push((0, NONE));
-        Self { document, open }
+        Self { document, top: (ROOT, NONE), open: Vec::with_capacity(16) }
     }
 
     /// Adds a node as the last child of the innermost open one.
     #[inline]
     pub(crate) fn push(&mut self, a: u32, b: u32) -> u32 {
+        let index = self.link();
+        self.document.nodes.push(Record { parent: self.top.0, next: NONE, a, b });
+        index
+    }
+
+    /// Makes the next node the last child of the innermost open one; returns its index.
+    #[inline]
+    fn link(&mut self) -> u32 {
         let index = number(self.document.nodes.len());
-        let Some((parent, last)) = self.open.last_mut() else { return NONE };
-        self.document.nodes.push(Record { parent: *parent, next: NONE, a, b });
-        let before = std::mem::replace(last, index);
+        let before = std::mem::replace(&mut self.top.1, index);
         if before != NONE
             && let Some(record) = self.document.nodes.get_mut(before as usize)
         {
@@ -308,7 +350,7 @@ impl Tree {
             record = (number(self.document.tags.len()), record.1 | TAGGED);
         }
         let index = self.push(record.0, record.1);
-        self.open.push((index, NONE));
+        self.enter(index);
         if record.1 & TAGGED != 0 {
             let attribute = self.attributes(machine, index);
             let declaration = self.declarations(&machine.declared);
@@ -354,17 +396,18 @@ impl Tree {
 
     #[inline]
     pub(crate) fn enter(&mut self, index: u32) {
-        self.open.push((index, NONE));
+        let around = std::mem::replace(&mut self.top, (index, NONE));
+        self.open.push(around);
     }
 
     /// Returns whether an element was open.
     #[inline]
     pub(crate) fn leave(&mut self) -> bool {
-        let is_element = self.open.len() > 1;
-        if is_element {
-            self.open.pop();
+        let around = self.open.pop();
+        if let Some(around) = around {
+            self.top = around;
         }
-        is_element
+        around.is_some()
     }
 
     #[inline]

@@ -25,6 +25,11 @@ pub const XML_DECLARATIONS_MAX: u32 = 4_096;
 pub const XML_KEPT_NAMES_MAX: u32 = 128;
 /// Maximum length of all names that a thread keeps for the next XML document, in bytes. More: as above.
 pub const XML_KEPT_NAME_BYTES_MAX: u32 = 4 * KIB;
+/// Maximum number of start tags with namespace declarations that a thread keeps for the next XML document. More: the next one
+/// begins without them.
+pub const XML_KEPT_TAGS_MAX: u32 = 32;
+/// Maximum length of such a tag behind its name, in bytes. Longer: it is read each time.
+pub const XML_KEPT_TAG_BYTES_MAX: u32 = 512;
 
 const _: () = assert!(XML_BYTES_CEILING < 1 << 28, "a length must fit in 28 bits");
 const _: () = assert!(XML_BYTES_MAX <= XML_BYTES_CEILING, "the default must be allowed");

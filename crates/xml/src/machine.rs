@@ -98,6 +98,7 @@ pub(crate) struct Scratch {
     declared: Vec<(Symbol, Symbol)>,
     open: Vec<Open>,
     raw_attributes: Vec<tags::RawAttribute>,
+    levels: Vec<(u32, u32)>,
 }
 
 impl Scratch {
@@ -108,23 +109,26 @@ impl Scratch {
             declared: Vec::new(),
             open: Vec::with_capacity(16),
             raw_attributes: Vec::new(),
+            levels: Vec::with_capacity(16),
         }
     }
 
-    /// For the next document; none if it is too large.
-    fn reset(mut self) -> Option<Self> {
+    /// Prepares for the next document. False: it is too large.
+    fn reset(&mut self) -> bool {
         let is_large = self.attributes.capacity() > KEPT_ITEMS_MAX
             || self.declared.capacity() > KEPT_ITEMS_MAX
             || self.open.capacity() > KEPT_ITEMS_MAX
-            || self.raw_attributes.capacity() > KEPT_ITEMS_MAX;
+            || self.raw_attributes.capacity() > KEPT_ITEMS_MAX
+            || self.levels.capacity() > KEPT_ITEMS_MAX;
         if is_large || !self.namespaces.reset() {
-            return None;
+            return false;
         }
         self.attributes.clear();
         self.declared.clear();
         self.open.clear();
         self.raw_attributes.clear();
-        Some(self)
+        self.levels.clear();
+        true
     }
 }
 
@@ -150,6 +154,8 @@ pub(crate) struct Machine {
     reference_at: usize,
     open: Vec<Open>,
     raw_attributes: Vec<tags::RawAttribute>,
+    /// Of the tree, which has it while it grows.
+    pub(crate) levels: Vec<(u32, u32)>,
     phase: Phase,
     doctype_passed: bool,
     pending_end: bool,
@@ -159,14 +165,15 @@ pub(crate) struct Machine {
 
 impl Drop for Machine {
     fn drop(&mut self) {
-        let scratch = Scratch {
+        let mut scratch = Scratch {
             namespaces: std::mem::replace(&mut self.namespaces, Namespaces::none()),
             attributes: std::mem::take(&mut self.attributes),
             declared: std::mem::take(&mut self.declared),
             open: std::mem::take(&mut self.open),
             raw_attributes: std::mem::take(&mut self.raw_attributes),
+            levels: std::mem::take(&mut self.levels),
         };
-        if let Some(scratch) = scratch.reset() {
+        if scratch.reset() {
             shared::keep(scratch);
         }
     }
@@ -174,7 +181,8 @@ impl Drop for Machine {
 
 impl Machine {
     pub(crate) fn new(limits: Limits, start: usize) -> Self {
-        let Scratch { namespaces, attributes, declared, open, raw_attributes } = shared::scratch();
+        let Scratch { namespaces, attributes, declared, open, raw_attributes, levels } =
+            shared::scratch();
         Self {
             namespaces,
             attributes,
@@ -188,6 +196,7 @@ impl Machine {
             reference_at: 0,
             open,
             raw_attributes,
+            levels,
             phase: Phase::Prolog,
             doctype_passed: false,
             pending_end: false,
@@ -238,11 +247,13 @@ impl Machine {
     #[inline]
     pub(crate) fn step(&mut self, view: View<'_>) -> Result<Step, OffsetError> {
         let mut step = None;
-        if self.is_quick() {
-            self.quick(view, &mut step);
-        }
+        self.run(view, &mut step);
         match step {
-            Some(step) => Ok(step),
+            Some(step) => {
+                self.attributes.clear();
+                self.declared.clear();
+                Ok(step)
+            }
             None => self.general_step(view),
         }
     }

@@ -1,6 +1,8 @@
 //! The namespace bindings in scope while parsing. A look-up takes constant time, whatever the depth.
 
+use crate::limits::{XML_KEPT_TAG_BYTES_MAX, XML_KEPT_TAGS_MAX};
 use crate::names::{EMPTY, NameId, Symbol, XML, XML_URI, number};
+use crate::options::Limits;
 use crate::scan::{Closed, WINDOW};
 use crate::shared::SharedNames;
 
@@ -21,7 +23,7 @@ pub(crate) struct Raw {
     resolved: [(u32, u32); 2],
     pub(crate) closed: Closed,
     /// Bytes of the name.
-    pub(crate) len: u32,
+    len: u32,
 }
 
 const UNSPLIT: Raw = Raw {
@@ -46,19 +48,57 @@ pub(crate) enum Use {
 pub(crate) struct Namespaces {
     pub(crate) names: SharedNames,
     raws: Vec<Raw>,
-    /// By the prefix's symbol.
-    bound: Vec<Symbol>,
-    /// Previous bindings to restore: (prefix, URI).
-    undo: Vec<(Symbol, Symbol)>,
+    bindings: Bindings,
     /// The set of bindings in scope.
     environment: u32,
     environments: u32,
     /// What became of an environment by a binding: the same in each document.
     changes: Vec<Change>,
+    /// Start tags that declare namespaces: the same in each document.
+    known: Vec<KnownTag>,
     last: Symbol,
     /// By `NameId`: the last tag with an attribute of this name.
     seen: Vec<u32>,
     tags: u32,
+}
+
+/// The bindings in scope.
+#[derive(Debug)]
+pub(crate) struct Bindings {
+    /// By the prefix's symbol.
+    bound: Vec<Symbol>,
+    /// Previous bindings to restore: (prefix, URI).
+    undo: Vec<(Symbol, Symbol)>,
+}
+
+impl Bindings {
+    /// Of the mark of an element that begins.
+    #[inline]
+    pub(crate) fn undone(&self) -> u32 {
+        number(self.undo.len())
+    }
+
+    /// Restores what was bound before an element.
+    #[inline]
+    pub(crate) fn leave(&mut self, mark: Mark) {
+        while self.undo.len() > mark.undo as usize {
+            let Some((prefix, uri)) = self.undo.pop() else { break };
+            if let Some(slot) = self.bound.get_mut(prefix as usize) {
+                *slot = uri;
+            }
+        }
+    }
+
+    fn bind(&mut self, prefix: Symbol, uri: Symbol) {
+        let index = prefix as usize;
+        if self.bound.len() <= index {
+            self.bound.resize(index.saturating_add(1), UNBOUND);
+        }
+        if let Some(slot) = self.bound.get_mut(index) {
+            self.undo.push((prefix, *slot));
+            *slot = uri;
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,35 +111,67 @@ struct Change {
 
 /// More changes of environments are not remembered.
 const CHANGES_MAX: usize = 32;
+
+/// A start tag whose attributes are declarations alone.
+#[derive(Debug)]
+struct KnownTag {
+    name: Symbol,
+    /// The environment around the element, and that of the element.
+    from: u32,
+    to: u32,
+    /// The tag behind its name.
+    rest: Box<[u8]>,
+    qname: u32,
+    declared: Box<[(Symbol, Symbol)]>,
+    /// The last name in it.
+    last: Symbol,
+}
 /// The environment of a document before its first declaration.
 const FIRST: u32 = 1;
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Mark {
-    undo: u32,
-    environment: u32,
+    pub(crate) undo: u32,
+    pub(crate) environment: u32,
 }
 
 /// The names that followed each other before.
+#[derive(Clone, Copy)]
 pub(crate) struct Prediction<'n> {
     raws: &'n [Raw],
-    environment: u32,
+    /// Whose scope it is.
+    pub(crate) environment: u32,
     pub(crate) last: Symbol,
 }
 
 impl<'n> Prediction<'n> {
-    /// If the predicted name follows, with `>` after it, and is resolved as an element in this scope: the name and its
-    /// qualified name.
+    /// The name predicted after `raw`, if it follows, with `>` after it, and is resolved as an element in this scope.
     #[inline]
-    pub(crate) fn next(&mut self, window: &[u8; WINDOW]) -> Option<(&'n Raw, u32)> {
-        let symbol = self.raws.get(self.last as usize)?.next;
-        let raw = self.raws.get(symbol as usize)?;
-        let [(environment, qname), _] = raw.resolved;
-        if !raw.closed.fits(window) || environment != self.environment {
-            return None;
-        }
-        self.last = symbol;
-        Some((raw, qname))
+    pub(crate) fn after(&self, raw: &Raw, window: &[u8; WINDOW]) -> Option<(Symbol, &'n Raw)> {
+        let symbol = raw.next;
+        let raw = self.named(symbol)?;
+        let [(environment, _), _] = raw.resolved;
+        (raw.closed.fits(window) && environment == self.environment).then_some((symbol, raw))
+    }
+
+    #[inline]
+    pub(crate) fn named(&self, symbol: Symbol) -> Option<&'n Raw> {
+        self.raws.get(symbol as usize)
+    }
+}
+
+impl Raw {
+    /// Bytes of a start tag without attributes.
+    #[inline]
+    pub(crate) fn tag_len(&self) -> usize {
+        (self.len as usize).wrapping_add("<>".len())
+    }
+
+    /// Its qualified name as an element, in the scope that it was resolved in.
+    #[inline]
+    pub(crate) fn as_element(&self) -> u32 {
+        let [(_, qname), _] = self.resolved;
+        qname
     }
 }
 
@@ -111,7 +183,8 @@ impl Namespaces {
                 *slot = uri;
             }
         }
-        Self { names: SharedNames::new(), raws: Vec::with_capacity(48), bound, ..Self::none() }
+        let bindings = Bindings { bound, undo: Vec::new() };
+        Self { names: SharedNames::new(), raws: Vec::with_capacity(48), bindings, ..Self::none() }
     }
 
     /// A placeholder.
@@ -119,11 +192,11 @@ impl Namespaces {
         Self {
             names: SharedNames::none(),
             raws: Vec::new(),
-            bound: Vec::new(),
-            undo: Vec::new(),
+            bindings: Bindings { bound: Vec::new(), undo: Vec::new() },
             environment: FIRST,
             environments: FIRST,
             changes: Vec::new(),
+            known: Vec::new(),
             last: EMPTY,
             seen: Vec::new(),
             tags: 0,
@@ -136,10 +209,13 @@ impl Namespaces {
         const UNDO_MAX: usize = 64;
         self.leave(Mark { undo: 0, environment: FIRST });
         self.last = EMPTY;
-        let is_bound = !self.bound.is_empty();
+        if self.known.len() >= XML_KEPT_TAGS_MAX as usize {
+            self.known.clear();
+        }
+        let is_bound = !self.bindings.bound.is_empty();
         is_bound
             && self.names.are_few()
-            && self.undo.capacity() <= UNDO_MAX
+            && self.bindings.undo.capacity() <= UNDO_MAX
             && self.environments < COUNTED_MAX
             && self.tags < COUNTED_MAX
     }
@@ -161,21 +237,16 @@ impl Namespaces {
 
     /// The names predicted next, for elements in this scope.
     #[inline]
-    pub(crate) fn prediction(&self) -> Prediction<'_> {
-        Prediction { raws: &self.raws, environment: self.environment, last: self.last }
+    pub(crate) fn prediction(&mut self) -> (Prediction<'_>, &mut Bindings) {
+        let Self { raws, environment, last, bindings, .. } = self;
+        (Prediction { raws, environment: *environment, last: *last }, bindings)
     }
 
-    /// Records that `last` was predicted.
+    /// Records that `last` was predicted, and the scope that was reached.
     #[inline]
-    pub(crate) fn seen_prediction(&mut self, last: Symbol) {
+    pub(crate) fn seen_prediction(&mut self, last: Symbol, environment: u32) {
         self.last = last;
-    }
-
-    /// The length of the name `symbol`, if `window` begins with it followed by `>`.
-    #[inline]
-    pub(crate) fn fits(&self, symbol: Symbol, window: &[u8; WINDOW]) -> Option<usize> {
-        let raw = self.raws.get(symbol as usize)?;
-        raw.closed.fits(window).then_some(raw.len as usize)
+        self.environment = environment;
     }
 
     /// Interns a name as written; `colon` is the offset of its colon.
@@ -207,16 +278,11 @@ impl Namespaces {
     }
 
     pub(crate) fn mark(&self) -> Mark {
-        Mark { undo: number(self.undo.len()), environment: self.environment }
+        Mark { undo: self.bindings.undone(), environment: self.environment }
     }
 
     pub(crate) fn leave(&mut self, mark: Mark) {
-        while self.undo.len() > mark.undo as usize {
-            let Some((prefix, uri)) = self.undo.pop() else { break };
-            if let Some(slot) = self.bound.get_mut(prefix as usize) {
-                *slot = uri;
-            }
-        }
+        self.bindings.leave(mark);
         self.environment = mark.environment;
     }
 
@@ -235,17 +301,58 @@ impl Namespaces {
         to
     }
 
+    /// If `rest` begins with a tag, behind its name, that is known and within the limits: binds its declarations and adds them
+    /// to `declared`. Returns the element's qualified name and the length of the tag behind its name.
+    pub(crate) fn enter_known(
+        &mut self,
+        name: Symbol,
+        rest: &[u8],
+        limits: &Limits,
+        declared: &mut Vec<(Symbol, Symbol)>,
+    ) -> Option<(u32, usize)> {
+        let known = self.known.iter().find(|tag| {
+            (tag.name, tag.from) == (name, self.environment) && rest.starts_with(&tag.rest)
+        })?;
+        let is_within = known.declared.len() <= limits.attributes as usize
+            && known.rest.len() <= limits.name_bytes as usize;
+        if !is_within {
+            return None;
+        }
+        for &(prefix, uri) in &known.declared {
+            self.bindings.bind(prefix, uri);
+            declared.push((prefix, uri));
+        }
+        (self.environment, self.last) = (known.to, known.last);
+        Some((known.qname, known.rest.len()))
+    }
+
+    /// Records a tag whose attributes are declarations alone: `rest` is what is behind its name, `from` what was before it.
+    pub(crate) fn seen_tag(
+        &mut self,
+        (name, qname): (Symbol, u32),
+        rest: &[u8],
+        from: Mark,
+        declared: &[(Symbol, Symbol)],
+    ) {
+        if self.known.len() < XML_KEPT_TAGS_MAX as usize
+            && rest.len() <= XML_KEPT_TAG_BYTES_MAX as usize
+        {
+            self.known.push(KnownTag {
+                name,
+                from: from.environment,
+                to: self.environment,
+                rest: rest.into(),
+                qname,
+                declared: declared.into(),
+                last: self.last,
+            });
+        }
+    }
+
     /// Binds `prefix` in the element that has just begun.
     pub(crate) fn bind(&mut self, prefix: Symbol, uri: Symbol) {
         self.environment = self.changed(prefix, uri);
-        let index = prefix as usize;
-        if self.bound.len() <= index {
-            self.bound.resize(index.saturating_add(1), UNBOUND);
-        }
-        if let Some(slot) = self.bound.get_mut(index) {
-            self.undo.push((prefix, *slot));
-            *slot = uri;
-        }
+        self.bindings.bind(prefix, uri);
     }
 
     /// The number of the qualified name, or the prefix that isn't bound.
@@ -265,7 +372,7 @@ impl Namespaces {
         let uri = if prefix == EMPTY && used == Use::Attribute {
             EMPTY
         } else {
-            match self.bound.get(prefix as usize) {
+            match self.bindings.bound.get(prefix as usize) {
                 Some(&uri) if uri != UNBOUND => uri,
                 Some(_) | None => return Err(prefix),
             }

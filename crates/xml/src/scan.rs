@@ -36,12 +36,19 @@ fn find(
 /// The next `<`, `&` or `]`, or the end.
 #[inline]
 pub(crate) fn text(bytes: &[u8], at: usize) -> usize {
-    find(
-        bytes,
-        at,
-        |word| hits(word, b'<') | hits(word, b'&') | hits(word, b']'),
-        |byte| matches!(byte, b'<' | b'&' | b']'),
-    )
+    find(bytes, at, of_text, |byte| matches!(byte, b'<' | b'&' | b']'))
+}
+
+#[inline]
+fn of_text(word: u64) -> u64 {
+    hits(word, b'<') | hits(word, b'&') | hits(word, b']')
+}
+
+/// As [`text`] from the beginning on, for texts that are mostly short.
+#[inline]
+pub(crate) fn short_text(bytes: &[u8]) -> usize {
+    let found = bytes.first_chunk().map_or(0, |chunk| of_text(u64::from_le_bytes(*chunk)));
+    if found == 0 { text(bytes, 0) } else { (found.trailing_zeros() >> 3) as usize }
 }
 
 /// The next quote, `<`, `&`, tab or line feed in an attribute's value, or the end.
@@ -110,7 +117,7 @@ impl Closed {
 
     /// Whether `window` begins with the name and `>`.
     #[inline]
-    pub(crate) fn fits(self, window: &[u8; WINDOW]) -> bool {
+    pub(crate) fn fits(&self, window: &[u8; WINDOW]) -> bool {
         u128::from_le_bytes(*window) & self.mask == self.word
     }
 }

@@ -92,7 +92,7 @@ pub(crate) fn keep(scratch: Scratch) {
 #[cfg(test)]
 mod tests {
     use super::KEPT;
-    use crate::{Document, Error, Node};
+    use crate::{Document, Error, ErrorKind, Limits, Node, Options};
 
     /// Names as written and as resolved, or the error.
     fn described(text: &str) -> Result<Vec<String>, Error> {
@@ -109,6 +109,7 @@ mod tests {
     #[test]
     fn a_document_after_others_is_as_it_is_alone() {
         let many: String = (0..300).map(|number| format!("<n{number}/>")).collect();
+        let tags: String = (0..40).map(|n| format!("<c xmlns='u{n}'>{n}</c>")).collect();
         let texts = [
             "<a:b xmlns:a='u'><a:b>1</a:b><c>2</c></a:b>",
             "<a:b xmlns:a='v'><a:b>1</a:b><c>2</c></a:b>",
@@ -122,6 +123,24 @@ mod tests {
             "<b xmlns:p='u' xmlns:q='v' p:x='1' q:x='2'/>",
             &format!("<b xmlns='u'>{many}</b>"),
             "<b xmlns:p='v' p:x='1'><c>2</c></b>",
+            &format!("<b>{tags}</b>"),
+            "<b xmlns:p='v w'/>",
+            "<b xmlns:p='v&amp;w'><p:c/></b>",
+            "<b xmlns:p='v&w'><p:c/></b>",
+            "<b xmlns:p='v\"w'/>",
+            "<b xmlns:p=\"v\"w\"/>",
+            "<b xmlns:p='v'w'/>",
+            "<b xmlns:p='v",
+            "<b xmlns:p=\"v\"><p:c/></b>",
+            "<b xmlns:p='v/w'><p:c/></b>",
+            "<b xmlns:p='v/w'/>",
+            "<b xmlns:p='v/w' ><p:c/></b>",
+            "<b xmlns:p='v/w' x=''><p:c/></b>",
+            "<p:b xmlns:p='v/w'><q:c/></p:b>",
+            "<p:b xmlns:p='v/w'><q:c xmlns:q='w'><p:d/></q:c><q:c xmlns:q='w'><q:d/></q:c></p:b>",
+            "<p:b xmlns:p='v'><q:c xmlns:q='w'><p:d/></q:c><q:c xmlns:q='w'/><q:d/></p:b>",
+            "<q:c xmlns:q='w'><p:d/></q:c>",
+            "<b><p:c xmlns:p='v/w'/><p:c xmlns:p='v/w'><p:c xmlns:p='v/w'>1</p:c></p:c><p:c/></b>",
         ];
         let alone = texts.map(|text| {
             KEPT.take();
@@ -133,6 +152,33 @@ mod tests {
                     assert_eq!(&described(text), alone, "{text}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn limits_hold_for_names_and_tags_that_were_read_before() {
+        let text = b"<b xmlns:p='u' xmlns:q='v'><c>1</c></b>";
+        let all = Limits { attributes: 2, depth: 2, name_bytes: 7, nodes: 3, ..Limits::default() };
+        let tried = [
+            (all, None),
+            (Limits { attributes: 1, ..all }, Some("attributes per element")),
+            (Limits { depth: 1, ..all }, Some("nested elements")),
+            (Limits { name_bytes: 6, ..all }, Some("bytes per name")),
+            (Limits { name_bytes: 0, ..all }, Some("bytes per name")),
+            (Limits { nodes: 2, ..all }, Some("nodes")),
+            (Limits { nodes: 0, ..all }, Some("nodes")),
+        ];
+        for (limits, exceeded) in tried {
+            for _ in 0..2 {
+                assert!(Document::parse(text).is_ok());
+            }
+            let options = Options { limits, ..Options::default() };
+            let error = Document::parse_with(text, &options).err();
+            let limit = error.map(|error| {
+                let ErrorKind::Limit { what, .. } = error.kind() else { panic!("{error:?}") };
+                *what
+            });
+            assert_eq!(limit, exceeded, "{limits:?}");
         }
     }
 

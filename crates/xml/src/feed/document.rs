@@ -39,12 +39,9 @@ pub struct DocumentFeed {
 impl DocumentFeed {
     #[must_use]
     pub fn new(options: &Options) -> Self {
-        Self {
-            source: Source::new(options),
-            machine: Machine::new(options.limits, 0),
-            tree: Tree::for_reading(NODES),
-            failed: None,
-        }
+        let mut machine = Machine::new(options.limits, 0);
+        let tree = Tree::for_reading(NODES, &mut machine);
+        Self { source: Source::new(options), machine, tree, failed: None }
     }
 
     /// Adds the next bytes.
@@ -106,7 +103,7 @@ impl DocumentFeed {
                 *start = start.wrapping_sub(BEHIND).wrapping_add(behind);
             }
         }
-        let mut document = build::finish(tree, machine, &source.dtd, text.into());
+        let mut document = build::finish(tree, &mut machine, &source.dtd, text.into());
         document.base = source.options.base_uri.map(Box::from);
         document
     }

@@ -26,31 +26,27 @@ impl Machine {
         self.declared.clear();
         self.raw_attributes.clear();
         let mark = self.namespaces.mark();
-        let empty = match bytes.get(pos) {
-            Some(b'>') => false,
-            _ => {
-                self.namespaces.tag();
-                let (end, empty) = self.attributes(view, text, pos)?;
+        let behind = bytes.get(pos..).unwrap_or(&[]);
+        // Most have no attributes.
+        let known = match behind.first() {
+            Some(b' ') if view.dtd.attributes.is_empty() => {
+                let Self { namespaces, declared, limits, .. } = self;
+                namespaces.enter_known(raw, behind, limits, declared)
+            }
+            _ => None,
+        };
+        let (qname, empty) = match known {
+            Some((qname, len)) => {
+                pos = pos.wrapping_add(len).wrapping_sub(1);
+                (qname, false)
+            }
+            None => {
+                let (qname, end, empty) = self.unknown_tag(view, text, (raw, pos))?;
                 pos = end;
-                empty
+                (qname, empty)
             }
         };
-        if !view.dtd.attributes.is_empty() {
-            if bytes.get(pos) == Some(&b'>') && self.raw_attributes.is_empty() {
-                self.namespaces.tag();
-            }
-            self.declared_attributes(view, raw)?;
-        }
         let in_source = number(self.base(view).wrapping_add(at));
-        if !self.raw_attributes.is_empty() {
-            self.declare(view)?;
-            self.resolve_attributes()?;
-            self.raw_attributes.clear();
-        }
-        let qname = match self.namespaces.resolve(raw, Use::Element) {
-            Ok(qname) => qname,
-            Err(prefix) => return Err(self.unbound(at.wrapping_add(1), prefix)),
-        };
         if self.open.len() >= self.limits.depth as usize {
             return Err(self.limit("nested elements", self.limits.depth));
         }
@@ -60,6 +56,45 @@ impl Machine {
         self.pending_end = empty;
         self.pos = pos.wrapping_add(1);
         Ok(Step::Start { qname, at: in_source })
+    }
+
+    /// Behind the name of a start tag, which ends at `pos`. Returns the qualified name, the offset of the tag's `>`, and
+    /// whether `/` precedes it.
+    fn unknown_tag(
+        &mut self,
+        view: View<'_>,
+        text: &str,
+        (raw, pos): (Symbol, usize),
+    ) -> Result<(u32, usize, bool), OffsetError> {
+        let (at, mark, composed) = (self.pos, self.namespaces.mark(), self.composed.len());
+        let (mut end, mut empty) = (pos, false);
+        if text.as_bytes().get(pos) != Some(&b'>') {
+            self.namespaces.tag();
+            (end, empty) = self.attributes(view, text, pos)?;
+        }
+        if !view.dtd.attributes.is_empty() {
+            if self.raw_attributes.is_empty() {
+                self.namespaces.tag();
+            }
+            self.declared_attributes(view, raw)?;
+        }
+        if !self.raw_attributes.is_empty() {
+            self.declare(view)?;
+            self.resolve_attributes()?;
+            self.raw_attributes.clear();
+        }
+        let resolved = self.namespaces.resolve(raw, Use::Element);
+        let qname = resolved.map_err(|prefix| self.unbound(at.wrapping_add(1), prefix))?;
+        let declares_alone = self.attributes.is_empty() && !self.declared.is_empty();
+        if declares_alone
+            && !empty
+            && view.dtd.attributes.is_empty()
+            && composed == self.composed.len()
+            && let Some(rest) = text.as_bytes().get(pos..=end)
+        {
+            self.namespaces.seen_tag((raw, qname), rest, mark, &self.declared);
+        }
+        Ok((qname, end, empty))
     }
 
     pub(super) fn end_tag(&mut self, view: View<'_>, text: &str) -> Result<Step, OffsetError> {
@@ -119,8 +154,8 @@ impl Machine {
         let bytes = text.as_bytes();
         let symbol = self.namespaces.predicted();
         let predicted = self.namespaces.names.str(symbol).as_bytes();
-        if !predicted.is_empty() && bytes.get(at..).is_some_and(|rest| rest.starts_with(predicted))
-        {
+        let is_usual = !predicted.is_empty() && predicted.len() <= self.limits.name_bytes as usize;
+        if is_usual && bytes.get(at..).is_some_and(|rest| rest.starts_with(predicted)) {
             let end = at.wrapping_add(predicted.len());
             if bytes.get(end).is_some_and(|&byte| !chars::has(byte, NAME | COLON)) {
                 self.namespaces.seen_name(symbol);
