@@ -247,6 +247,31 @@ impl<'d> Ref<'d> {
         self.document.slice(self.node())
     }
 
+    /// The bytes of [`Ref::raw`].
+    pub(crate) fn raw_len(self) -> usize {
+        let node = self.node();
+        node.end.saturating_sub(node.start) as usize
+    }
+
+    /// Whether this is an array or an object.
+    pub(crate) fn is_container(self) -> bool {
+        matches!(self.node().tag(), Tag::Array | Tag::Object)
+    }
+
+    /// The text of a scalar if the document has it as it is: `null` is empty, and a string has no escapes.
+    pub(crate) fn plain_text(self) -> Option<&'d [u8]> {
+        let node = self.node();
+        let text = self.document.text.as_bytes().get(node.start as usize..node.end as usize)?;
+        match node.tag() {
+            Tag::String | Tag::Key if node.meta & ESCAPED == 0 => {
+                text.get(1..text.len().saturating_sub(1))
+            }
+            Tag::False | Tag::True | Tag::Number => Some(text),
+            Tag::Null => Some(&[]),
+            Tag::String | Tag::Key | Tag::Array | Tag::Object => None,
+        }
+    }
+
     /// The byte offset of the value in the document's text.
     #[must_use]
     pub fn offset(self) -> usize {
