@@ -68,7 +68,10 @@ pub(crate) fn element_end(bytes: &[u8], mut at: usize) -> Option<usize> {
         at = match bytes.get(at + 1)? {
             b'/' => {
                 depth = depth.checked_sub(1)?;
-                find(bytes, at, |word| hits(word, b'>'), |byte| byte == b'>') + 1
+                if depth == 0 {
+                    return Some(find(bytes, at, |word| hits(word, b'>'), |byte| byte == b'>') + 1);
+                }
+                at + 2
             }
             b'?' => after(at, b"?>")?,
             b'!' if bytes.get(at + 2) == Some(&b'-') => after(at + 4, b"-->")?,

@@ -219,6 +219,16 @@ pub struct Ref<'d> {
     index: u32,
 }
 
+/// A value without others in it.
+#[derive(Clone, Copy)]
+pub(crate) struct Scalar<'d> {
+    pub(crate) value: Ref<'d>,
+    /// The bytes of [`Ref::raw`].
+    pub(crate) raw_len: usize,
+    /// Its text if the document has it as it is: `null` is empty, and a string has no escapes.
+    pub(crate) plain: Option<&'d [u8]>,
+}
+
 impl<'d> Ref<'d> {
     fn node(self) -> Node {
         self.document.node(self.index)
@@ -247,29 +257,20 @@ impl<'d> Ref<'d> {
         self.document.slice(self.node())
     }
 
-    /// The bytes of [`Ref::raw`].
-    pub(crate) fn raw_len(self) -> usize {
+    /// The value if it is neither an array nor an object.
+    #[inline(always)]
+    pub(crate) fn scalar(self) -> Option<Scalar<'d>> {
         let node = self.node();
-        node.end.saturating_sub(node.start) as usize
-    }
-
-    /// Whether this is an array or an object.
-    pub(crate) fn is_container(self) -> bool {
-        matches!(self.node().tag(), Tag::Array | Tag::Object)
-    }
-
-    /// The text of a scalar if the document has it as it is: `null` is empty, and a string has no escapes.
-    pub(crate) fn plain_text(self) -> Option<&'d [u8]> {
-        let node = self.node();
-        let text = self.document.text.as_bytes().get(node.start as usize..node.end as usize)?;
-        match node.tag() {
-            Tag::String | Tag::Key if node.meta & ESCAPED == 0 => {
-                text.get(1..text.len().saturating_sub(1))
-            }
-            Tag::False | Tag::True | Tag::Number => Some(text),
-            Tag::Null => Some(&[]),
-            Tag::String | Tag::Key | Tag::Array | Tag::Object => None,
-        }
+        let (from, to) = (node.start as usize, node.end as usize);
+        let text = |from, to| self.document.text.as_bytes().get(from..to);
+        let plain = match node.tag() {
+            Tag::String | Tag::Key if node.meta & ESCAPED != 0 => None,
+            Tag::String | Tag::Key => text(from + 1, to.saturating_sub(1)),
+            Tag::False | Tag::True | Tag::Number => text(from, to),
+            Tag::Null => Some(&[][..]),
+            Tag::Array | Tag::Object => return None,
+        };
+        Some(Scalar { value: self, raw_len: to.saturating_sub(from), plain })
     }
 
     /// The byte offset of the value in the document's text.

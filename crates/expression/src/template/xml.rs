@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::json::{Elements, Kind, Members, Ref};
+use crate::json::{Elements, Kind, Members, Ref, Scalar};
 use crate::mapping::element_name;
 use crate::{Budget, Error};
 
@@ -111,7 +111,8 @@ pub(super) fn push_json(into: &mut Vec<u8>, value: Ref<'_>, budget: &Budget) -> 
     let mut work: Vec<Work<'_>> =
         content(value, &nameless).filter(|_| !value.is_empty()).into_iter().collect();
     if work.is_empty() {
-        push_scalar(into, value, budget)?;
+        budget.charge_scanning(value.raw().len())?;
+        return push_text(into, value, 0, budget);
     }
     while let Some(next) = work.last_mut() {
         let container = match next {
@@ -119,12 +120,13 @@ pub(super) fn push_json(into: &mut Vec<u8>, value: Ref<'_>, budget: &Budget) -> 
                 push_leaves(into, name, elements, budget)?.map(|value| (name.clone(), value))
             }
             Work::Members(members) => loop {
-                match members.next() {
-                    Some((name, leaf)) if !leaf.is_container() => {
-                        push_leaf(into, &element_of(name), leaf, budget)?;
-                    }
-                    other => break other.map(|(name, value)| (element_of(name), value)),
-                }
+                let Some((name, value)) = members.next() else { break None };
+                let name = element_of(name);
+                let Some(leaf) = value.scalar() else { break Some((name, value)) };
+                charge_leaf(&name, &leaf, budget)?;
+                push_parts(into, ["<", &name, ">"]);
+                push_charged(into, &leaf, budget)?;
+                push_parts(into, ["</", &name, ">"]);
             },
             Work::Close(name) => {
                 push_tag(into, ["</", name, ">"], budget)?;
@@ -148,6 +150,7 @@ pub(super) fn push_json(into: &mut Vec<u8>, value: Ref<'_>, budget: &Budget) -> 
 }
 
 /// Appends the scalars at the beginning of `elements` as elements of this name; returns what follows them.
+#[inline(never)]
 fn push_leaves<'d>(
     into: &mut Vec<u8>,
     name: &str,
@@ -156,11 +159,9 @@ fn push_leaves<'d>(
 ) -> Result<Option<Ref<'d>>, Error> {
     let (mut is_first, mut between) = (true, 0..0);
     let next = loop {
-        let leaf = match elements.next() {
-            Some(leaf) if !leaf.is_container() => leaf,
-            other => break other,
-        };
-        charge_leaf(name, leaf, budget)?;
+        let Some(value) = elements.next() else { break None };
+        let Some(leaf) = value.scalar() else { break Some(value) };
+        charge_leaf(name, &leaf, budget)?;
         if !between.is_empty() {
             into.extend_from_within(between.clone());
         } else if is_first {
@@ -172,21 +173,12 @@ fn push_leaves<'d>(
             push_parts(into, ["</", name, "><", name, ">"]);
             between = start..into.len();
         }
-        push_charged(into, leaf, budget)?;
+        push_charged(into, &leaf, budget)?;
     };
     if !is_first {
         push_parts(into, ["</", name, ">"]);
     }
     Ok(next)
-}
-
-/// Appends a scalar as an element.
-fn push_leaf(into: &mut Vec<u8>, name: &str, value: Ref<'_>, budget: &Budget) -> Result<(), Error> {
-    charge_leaf(name, value, budget)?;
-    push_parts(into, ["<", name, ">"]);
-    push_charged(into, value, budget)?;
-    push_parts(into, ["</", name, ">"]);
-    Ok(())
 }
 
 /// The name of a member as that of an element.
@@ -210,9 +202,9 @@ fn push_tag<const PARTS: usize>(
 
 /// Charges a scalar as an element: two steps for its tags, and its text as far as that is plain.
 #[inline(always)]
-fn charge_leaf(name: &str, value: Ref<'_>, budget: &Budget) -> Result<(), Error> {
-    let text = value.plain_text().map_or(0, <[u8]>::len);
-    budget.charge_scanning(value.raw_len())?;
+fn charge_leaf(name: &str, leaf: &Scalar<'_>, budget: &Budget) -> Result<(), Error> {
+    let text = leaf.plain.map_or(0, <[u8]>::len);
+    budget.charge_scanning(leaf.raw_len)?;
     budget.charge_steps(2)?;
     Ok(budget.charge_memory(2 * name.len() + "<></>".len() + text)?)
 }
@@ -231,27 +223,21 @@ fn content<'d>(value: Ref<'d>, name: &Cow<'d, str>) -> Option<Work<'d>> {
     }
 }
 
-fn push_scalar(into: &mut Vec<u8>, value: Ref<'_>, budget: &Budget) -> Result<(), Error> {
-    budget.charge_scanning(value.raw_len())?;
-    budget.charge_memory(value.plain_text().map_or(0, <[u8]>::len))?;
-    push_charged(into, value, budget)
-}
-
-/// Appends a scalar whose plain text is charged.
+/// Appends the text of a scalar as [`charge_leaf`] charged it.
 #[inline(always)]
-fn push_charged(into: &mut Vec<u8>, value: Ref<'_>, budget: &Budget) -> Result<(), Error> {
-    match value.plain_text() {
+fn push_charged(into: &mut Vec<u8>, leaf: &Scalar<'_>, budget: &Budget) -> Result<(), Error> {
+    match leaf.plain {
         Some(text) if is_plain(text) => {
             into.extend_from_slice(text);
             Ok(())
         }
-        plain => push_other(into, value, plain.map_or(0, <[u8]>::len), budget),
+        plain => push_text(into, leaf.value, plain.map_or(0, <[u8]>::len), budget),
     }
 }
 
-/// The same of a text that may change, of which `charged` bytes are charged.
+/// Appends the text of a value, of which `charged` bytes are charged.
 #[inline(never)]
-fn push_other(
+fn push_text(
     into: &mut Vec<u8>,
     value: Ref<'_>,
     charged: usize,
