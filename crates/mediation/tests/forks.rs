@@ -215,6 +215,39 @@ fn elements_are_aggregated_in_an_envelope_or_in_an_enclosing_element() {
     assert_eq!(run(plain, &target(""), &echo).body(), "<aggregate><i>1</i><i>2</i></aggregate>");
 }
 
+/// Of the namespaces that are declared around an element, it gets those that it does not declare itself.
+#[test]
+fn elements_that_are_split_and_aggregated_stay_as_they_were_written() {
+    let all = "//*[local-name()='i']";
+    let target = format!(
+        "<inSequence><iterate expression=\"{all}\"><target endpoint=\"a\"/></iterate></inSequence>\
+         <outSequence><aggregate><onComplete expression=\"{all}\"><respond/></onComplete></aggregate></outSequence>"
+    );
+    for (body, parts) in [
+        (
+            "<o><i x = '\"'><![CDATA[&]]></i ><i></i></o>",
+            ["<i x = '\"'><![CDATA[&]]></i >", "<i></i>"],
+        ),
+        (
+            "<p:o xmlns:p='u' xmlns='v'><p:i p:x='1'/><i xmlns='w' a='&#62;'/></p:o>",
+            ["<p:i xmlns:p=\"u\" xmlns=\"v\" p:x='1'/>", "<i xmlns:p=\"u\" xmlns='w' a='&#62;'/>"],
+        ),
+        (
+            "<o xmlns='v'><o xmlns=''><i/></o>\
+             <i xmlns='' xmlns:xml='http://www.w3.org/XML/1998/namespace'>1</i></o>",
+            ["<i/>", "<i xmlns='' xmlns:xml='http://www.w3.org/XML/1998/namespace'>1</i>"],
+        ),
+        (
+            "<o xmlns:p='u&amp;v'><p:i>1</p:i><i b='2'/></o>",
+            ["<p:i xmlns:p=\"u&amp;v\">1</p:i>", "<i xmlns:p=\"u&amp;v\" b=\"2\"/>"],
+        ),
+    ] {
+        let ran = run(body, &target, &echo);
+        assert_eq!(ran.sent, parts.map(|part| format!("http://a/ {part}")));
+        assert_eq!(ran.body(), format!("<aggregate>{}</aggregate>", parts.concat()));
+    }
+}
+
 #[test]
 fn an_aggregate_is_complete_when_enough_arrived_and_later_ones_are_dropped() {
     let condition = "<completeCondition><messageCount min=\"2\" max=\"-1\"/></completeCondition>";

@@ -63,8 +63,13 @@ impl Host {
 }
 
 /// The most that a run takes when the host is asked something, and the bodies that the host holds for it, as a multiple of
-/// those that were received and sent so far.
+/// those that were received and sent so far. In a thread of its own: documents have the names that it knows from earlier
+/// ones.
 fn held(program: &Arc<Program>, flow: Flow, body: &str) -> f64 {
+    std::thread::scope(|scope| scope.spawn(|| held_here(program, flow, body)).join().unwrap())
+}
+
+fn held_here(program: &Arc<Program>, flow: Flow, body: &str) -> f64 {
     let host = Host::default();
     let request = host.message(Direction::Request, body);
     let mut run = Run::new(Arc::clone(program), flow, request, Budget::default());
@@ -170,12 +175,7 @@ fn so_does_each_of_the_published_scenarios() {
             };
             let times = held(&program, proxy.flow, &body);
             println!("{}, {bytes} bytes: {times:.2}", proxy.name);
-            let most = match (&*proxy.name, bytes) {
-                // What a message takes without a body counts.
-                (_, 1_000) => 5.0,
-                _ => 4.0,
-            };
-            assert!(times <= most, "{}, {bytes} bytes: {times:.2}", proxy.name);
+            assert!(times <= 4.0, "{}, {bytes} bytes: {times:.2}", proxy.name);
         }
     }
 }

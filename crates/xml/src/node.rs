@@ -10,6 +10,7 @@ use crate::document::{
 use crate::error::Position;
 use crate::index::NamespacesInScope;
 use crate::names::{NameId, QName};
+use crate::scan;
 
 /// The kinds of node of the XPath data model. A tree has no namespace nodes; XPath derives them from
 /// [`Node::namespaces_in_scope`].
@@ -318,13 +319,34 @@ impl<'d> Node<'d> {
     #[must_use]
     pub fn source_before(self, below: Self) -> Option<&'d str> {
         let document = self.document;
-        let start = |node: Self| {
-            let record = node.record();
-            let at = document.tag(record).map_or(record.a, |tag| tag.at);
-            (node.is_element() && at < document.source_len).then_some(at as usize)
-        };
         let is_read = document.is_in_order() && std::ptr::eq(document, below.document);
-        document.text.get(start(self)?..start(below)?).filter(|_| is_read)
+        document.text.get(self.source_start()?..below.source_start()?).filter(|_| is_read)
+    }
+
+    /// The source of this element with everything below it, but without the declarations of namespaces around it. `None`
+    /// of what was not read in this order, and if the document's type may declare something that it refers to. Edits since
+    /// then are not in it.
+    #[must_use]
+    pub fn source(self) -> Option<&'d str> {
+        let document = self.document;
+        let start = self.source_start().filter(|_| document.is_in_order())?;
+        let prolog = document.text.get(0..document.element()?.source_start()?)?;
+        if memchr::memmem::find(prolog.as_bytes(), b"<!DOCTYPE").is_some() {
+            return None;
+        }
+        let source = document.text.source();
+        let end = match document.element().filter(|root| *root == self) {
+            Some(_) => scan::end_of_last(source, self.local_name()),
+            None => None,
+        };
+        source.get(start..end.or_else(|| scan::element_end(source.as_bytes(), start))?)
+    }
+
+    /// Where the start tag of this element is in the source.
+    fn source_start(self) -> Option<usize> {
+        let record = self.record();
+        let at = self.document.tag(record).map_or(record.a, |tag| tag.at);
+        (self.is_element() && at < self.document.source_len).then_some(at as usize)
     }
 
     /// Where the node is in the source; of an attribute, where its value is. Nodes that were created

@@ -12,16 +12,42 @@ fn options() -> Options {
     Options { limits, doctype: Doctype::Read, base_uri: None }
 }
 
-/// Events and tree have the same content, or the same error.
+/// Events and tree have the same content, or the same error. The source of an element is that element.
 ///
 /// # Panics
 /// If the property is violated.
 pub fn read(data: &[u8]) {
     let tree = Document::parse_with(data, &options());
+    if let Some(root) = tree.as_ref().ok().and_then(Document::element) {
+        let below = root.children().filter(|child| child.is_element()).take(4);
+        std::iter::once(root).chain(below).for_each(is_its_source);
+    }
     match (tree, by_events(data)) {
         (Ok(tree), Ok(events)) => assert_eq!(write(&tree), write(&events), "tree and events"),
         (tree, events) => assert_eq!(tree.map(drop), events.map(drop), "tree and events"),
     }
+}
+
+/// Where the namespaces around it are declared, the source of an element is read as that element.
+fn is_its_source(element: Node<'_>) {
+    let Some(source) = element.source() else { return };
+    let in_scope = || element.namespaces_in_scope().filter(|(prefix, _)| *prefix != "xml");
+    let default = in_scope().find(|(prefix, _)| prefix.is_empty()).map_or("", |(_, uri)| uri);
+    let around = || {
+        let mut around = crate::Writer::new(WriterOptions::default())?;
+        around.start_element(QNameRef::new("", default, "around"))?;
+        for (prefix, uri) in in_scope() {
+            around.namespace(prefix, uri)?;
+        }
+        around.raw(source)?;
+        around.finish()
+    };
+    let deeper = Limits { depth: 257, ..options().limits };
+    let around = around().expect("it was read");
+    let read = Document::parse_with(&around, &Options { limits: deeper, ..options() });
+    let read = read.unwrap_or_else(|error| panic!("{error} in {source}"));
+    let again = read.element().and_then(Node::first_child).expect("it was written");
+    assert_eq!(write(&again.to_document()), write(&element.to_document()), "{source}");
 }
 
 /// A serialised document parses to the same tree, in every encoding that can be written.

@@ -51,6 +51,70 @@ pub(crate) fn short_text(bytes: &[u8]) -> usize {
     if found == 0 { text(bytes, 0) } else { (found.trailing_zeros() >> 3) as usize }
 }
 
+/// The end of the document element, if its end tag is the last markup of the document.
+pub(crate) fn end_of_last(source: &str, local: &str) -> Option<usize> {
+    const SPACE: [char; 4] = [' ', '\t', '\n', '\r'];
+    let source = source.trim_end_matches(SPACE);
+    // A comment ends like this, too.
+    if local.ends_with('-') {
+        return None;
+    }
+    let before = source.strip_suffix('>')?.trim_end_matches(SPACE).strip_suffix(local)?;
+    let tag = before.as_bytes().iter().rposition(|byte| *byte == b'<')?;
+    before.get(tag..)?.starts_with("</").then_some(source.len())
+}
+
+/// The end of the element whose start tag is at `at`, in a document that was read. `None` in anything else.
+pub(crate) fn element_end(bytes: &[u8], mut at: usize) -> Option<usize> {
+    let after = |from: usize, mark: &[u8]| {
+        let rest = bytes.get(from..)?;
+        Some(from + memchr::memmem::find(rest, mark)? + mark.len())
+    };
+    let mut depth = 0_usize;
+    loop {
+        at = match bytes.get(at + 1)? {
+            b'/' => {
+                depth = depth.checked_sub(1)?;
+                if depth == 0 {
+                    return Some(find(bytes, at, |word| hits(word, b'>'), |byte| byte == b'>') + 1);
+                }
+                at + 2
+            }
+            b'?' => after(at, b"?>")?,
+            b'!' if bytes.get(at + 2) == Some(&b'-') => after(at + 4, b"-->")?,
+            b'!' => after(at, b"]]>")?,
+            _ => {
+                let end = tag_end(bytes, at)?;
+                depth += usize::from(bytes.get(end.checked_sub(2)?) != Some(&b'/'));
+                end
+            }
+        };
+        if depth == 0 {
+            return Some(at);
+        }
+        at = find(bytes, at, |word| hits(word, b'<'), |byte| byte == b'<');
+    }
+}
+
+/// The end of the start tag at `at`.
+fn tag_end(bytes: &[u8], mut at: usize) -> Option<usize> {
+    loop {
+        at = find(
+            bytes,
+            at,
+            |word| hits(word, b'>') | hits(word, b'"') | hits(word, b'\''),
+            |byte| matches!(byte, b'>' | b'"' | b'\''),
+        );
+        match *bytes.get(at)? {
+            b'>' => return Some(at + 1),
+            quote => {
+                let value = at + 1;
+                at = find(bytes, value, |word| hits(word, quote), |byte| byte == quote) + 1;
+            }
+        }
+    }
+}
+
 /// The next quote, `<`, `&`, tab or line feed in an attribute's value, or the end.
 #[inline]
 pub(crate) fn value(bytes: &[u8], at: usize, quote: u8) -> usize {

@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use penstock_xml::{Document, Kind, NameId, Node, NodeFilter, QNameRef};
+use penstock_xml::{
+    Builder, Doctype, Document, Kind, NameId, Node, NodeFilter, Options, QNameRef, copy_subtree,
+};
 
 const SAMPLE: &str = "<?xml version='1.0'?><!--c--><a x='1' p:y='2' xmlns:p='urn:p' xmlns='urn:d'>\n \
                       <b>one<![CDATA[<]]>&amp;two</b><?pi some data?><p:c xmlns=''/>tail</a>";
@@ -130,5 +132,60 @@ fn check_filters(document: &Document) {
         names.iter().for_each(|name| {
             agree(NodeFilter::name(document, *name), &|node| is_named(node, *name));
         });
+    }
+}
+
+#[test]
+fn the_source_of_an_element_is_as_it_was_written_but_for_ends_of_lines() {
+    for (document, sources) in [
+        (
+            "<?xml version='1.0'?><!-- <b> --><a x = '>'\n><b/><c ></c\t>t</a ><!--e-->",
+            &["<a x = '>'\n><b/><c ></c\t>t</a >", "<b/>", "<c ></c\t>"][..],
+        ),
+        (
+            "<p:a xmlns:p='u'><p:b y='/' x=\"'>\">]]&gt;<![CDATA[</p:b>]]></p:b><b x='a\">'/></p:a>",
+            &[
+                "<p:a xmlns:p='u'><p:b y='/' x=\"'>\">]]&gt;<![CDATA[</p:b>]]></p:b><b x='a\">'/></p:a>",
+                "<p:b y='/' x=\"'>\">]]&gt;<![CDATA[</p:b>]]></p:b>",
+                "<b x='a\">'/>",
+            ],
+        ),
+        (
+            "<a><b><!--</b>--><?c </b>?><b><b/></b></b>\r\n<b>é</b></a>",
+            &[
+                "<a><b><!--</b>--><?c </b>?><b><b/></b></b>\n<b>é</b></a>",
+                "<b><!--</b>--><?c </b>?><b><b/></b></b>",
+                "<b><b/></b>",
+                "<b/>",
+                "<b>é</b>",
+            ],
+        ),
+        ("<a></a><!-- </a>--> ", &["<a></a>"]),
+        ("<x-->1</x--><!-- </x-->", &["<x-->1</x-->"]),
+        ("<p:x xmlns:p='u'>1</p:x><?x </p:x ?>\n", &["<p:x xmlns:p='u'>1</p:x>"]),
+        ("<p:x xmlns:p='u'>1</p:x\n>\n", &["<p:x xmlns:p='u'>1</p:x\n>"]),
+    ] {
+        let document = Document::parse(document.as_bytes()).unwrap();
+        let elements = document.root().descendants().filter(|node| node.is_element());
+        let found: Vec<_> = elements.map(|element| element.source().unwrap()).collect();
+        assert_eq!(found, sources);
+    }
+}
+
+#[test]
+fn what_was_not_read_as_it_is_has_no_source() {
+    let mut edited = Document::parse(b"<a><b/></a>").unwrap();
+    let element = edited.element().unwrap();
+    let mut copy = Builder::new();
+    copy_subtree(element, &mut copy).unwrap();
+    let (element, below) = (element.id(), element.first_child().unwrap().id());
+    edited.detach(below).unwrap();
+    edited.append(element, below).unwrap();
+    let text = b"<!DOCTYPE a [<!ENTITY e '<b/>'>]><a>&e;</a>";
+    let options = Options { doctype: Doctype::Read, ..Options::default() };
+    let typed = Document::parse_with(text, &options).unwrap();
+    for document in [edited, copy.finish(), typed] {
+        let sources = document.root().descendants().filter_map(Node::source);
+        assert_eq!(sources.count(), 0, "{document:?}");
     }
 }

@@ -219,6 +219,16 @@ pub struct Ref<'d> {
     index: u32,
 }
 
+/// A value without others in it.
+#[derive(Clone, Copy)]
+pub(crate) struct Scalar<'d> {
+    pub(crate) value: Ref<'d>,
+    /// The bytes of [`Ref::raw`].
+    pub(crate) raw_len: usize,
+    /// Its text if the document has it as it is: `null` is empty, and a string has no escapes.
+    pub(crate) plain: Option<&'d [u8]>,
+}
+
 impl<'d> Ref<'d> {
     fn node(self) -> Node {
         self.document.node(self.index)
@@ -245,6 +255,22 @@ impl<'d> Ref<'d> {
     #[must_use]
     pub fn raw(self) -> &'d str {
         self.document.slice(self.node())
+    }
+
+    /// The value if it is neither an array nor an object.
+    #[inline(always)]
+    pub(crate) fn scalar(self) -> Option<Scalar<'d>> {
+        let node = self.node();
+        let (from, to) = (node.start as usize, node.end as usize);
+        let text = |from, to| self.document.text.as_bytes().get(from..to);
+        let plain = match node.tag() {
+            Tag::String | Tag::Key if node.meta & ESCAPED != 0 => None,
+            Tag::String | Tag::Key => text(from + 1, to.saturating_sub(1)),
+            Tag::False | Tag::True | Tag::Number => text(from, to),
+            Tag::Null => Some(&[][..]),
+            Tag::Array | Tag::Object => return None,
+        };
+        Some(Scalar { value: self, raw_len: to.saturating_sub(from), plain })
     }
 
     /// The byte offset of the value in the document's text.

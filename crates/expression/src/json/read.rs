@@ -86,23 +86,28 @@ pub enum JsonErrorKind {
     Nodes(usize),
 }
 
-/// An error by its offset, before line and column are counted.
-type Located = (usize, JsonErrorKind);
+/// An error by its offset, before line and column are counted. Boxed, so that what is read on the way takes registers.
+type Located = Box<(usize, JsonErrorKind)>;
+
+#[cold]
+fn located(at: usize, kind: JsonErrorKind) -> Located {
+    Box::new((at, kind))
+}
 
 pub(super) fn read<'s>(bytes: &'s [u8], limits: &Limits) -> Result<Document<'s>, Error> {
     let most = limits.bytes.min(u32::MAX as usize - 1);
     if bytes.len() > most {
-        return Err(locate(bytes, (most, JsonErrorKind::Bytes(most))));
+        return Err(locate(bytes, most, JsonErrorKind::Bytes(most)));
     }
     let text = std::str::from_utf8(bytes)
-        .map_err(|error| locate(bytes, (error.valid_up_to(), JsonErrorKind::Encoding)))?;
+        .map_err(|error| locate(bytes, error.valid_up_to(), JsonErrorKind::Encoding))?;
     // An array of short strings has a node every 13 bytes; most documents have fewer.
     let nodes = Vec::with_capacity(bytes.len() / 12 + 4);
-    let mut reader = Reader { bytes, at: 0, nodes, open: Vec::new(), limits };
-    reader.document().map_err(|located| locate(bytes, located))?;
+    let mut reader = Reader { bytes, nodes, inner: OUTSIDE, outer: Vec::new(), limits };
+    reader.document().map_err(|located| locate(bytes, located.0, located.1))?;
     let document = Document { text: Cow::Borrowed(text), nodes: reader.nodes };
     if limits.duplicates == Duplicates::Reject {
-        reject_duplicates(&document).map_err(|located| locate(bytes, located))?;
+        reject_duplicates(&document).map_err(|located| locate(bytes, located.0, located.1))?;
     }
     Ok(document)
 }
@@ -114,189 +119,198 @@ pub(super) fn is_number(text: &str) -> bool {
 
 struct Reader<'a> {
     bytes: &'a [u8],
-    at: usize,
     nodes: Vec<Node>,
-    open: Vec<Open>,
+    /// The innermost container, and those around it.
+    inner: Open,
+    outer: Vec<Open>,
     limits: &'a Limits,
 }
 
 struct Open {
     index: usize,
     count: u32,
-    object: bool,
+    tag: Tag,
 }
+
+/// Of all containers.
+const OUTSIDE: Open = Open { index: usize::MAX, count: 0, tag: Tag::Null };
 
 impl Reader<'_> {
     fn document(&mut self) -> Result<(), Located> {
-        if self.bytes.starts_with(b"\xef\xbb\xbf") {
-            return Err((0, JsonErrorKind::ByteOrderMark));
+        let bytes = self.bytes;
+        if bytes.starts_with(b"\xef\xbb\xbf") {
+            return Err(located(0, JsonErrorKind::ByteOrderMark));
         }
-        self.space();
+        let mut at = space(bytes, 0);
         loop {
-            let opened = self.value()?;
-            if !opened && self.after_value()? {
-                return Ok(());
-            }
-        }
-    }
-
-    /// Reads a scalar, an empty container, or the start of a container: true if its first value is next.
-    fn value(&mut self) -> Result<bool, Located> {
-        let start = self.at;
-        match self.byte() {
-            Some(b'"') => {
-                let escaped = self.string()?;
-                self.push(start, Tag::String as u32 | escaped)?;
-            }
-            Some(b'{') => return self.begin(Tag::Object, b'}'),
-            Some(b'[') => return self.begin(Tag::Array, b']'),
-            Some(b'-' | b'0'..=b'9') => {
-                self.at = number(self.bytes, start)?;
-                self.push(start, Tag::Number as u32)?;
-            }
-            Some(b't') => self.word(b"true", Tag::True)?,
-            Some(b'f') => self.word(b"false", Tag::False)?,
-            Some(b'n') => self.word(b"null", Tag::Null)?,
-            Some(_) => return Err((start, JsonErrorKind::Expected("a value"))),
-            None => return Err((start, JsonErrorKind::UnexpectedEnd)),
-        }
-        Ok(false)
-    }
-
-    /// Closes the containers that end here and moves to the next value; true at the end of the document.
-    fn after_value(&mut self) -> Result<bool, Located> {
-        loop {
-            self.space();
-            let Some(open) = self.open.last_mut() else {
-                let over = self.at == self.bytes.len();
-                return if over { Ok(true) } else { Err((self.at, JsonErrorKind::Trailing)) };
-            };
-            match (self.bytes.get(self.at), open.object) {
-                (Some(b','), object) => {
-                    open.count += 1;
-                    self.at += 1;
-                    self.space();
-                    if object {
-                        self.key()?;
-                    }
-                    return Ok(false);
+            let start = at;
+            let (end, meta) = match bytes.get(start) {
+                Some(b'"') => {
+                    let (end, escaped) = string(bytes, start)?;
+                    (end, Tag::String as u32 | escaped)
                 }
-                (Some(b'}'), true) | (Some(b']'), false) => self.end(),
-                (Some(_), true) => return Err((self.at, JsonErrorKind::Expected("`,` or `}`"))),
-                (Some(_), false) => return Err((self.at, JsonErrorKind::Expected("`,` or `]`"))),
-                (None, _) => return Err((self.at, JsonErrorKind::UnexpectedEnd)),
+                Some(&open @ (b'{' | b'[')) => {
+                    if self.outer.len() >= self.limits.depth {
+                        return Err(located(start, JsonErrorKind::Depth(self.limits.depth)));
+                    }
+                    let object = open == b'{';
+                    let (tag, close) =
+                        if object { (Tag::Object, b'}') } else { (Tag::Array, b']') };
+                    at = space(bytes, start + 1);
+                    if bytes.get(at) != Some(&close) {
+                        let inner = Open { index: self.nodes.len(), count: 1, tag };
+                        self.outer.push(std::mem::replace(&mut self.inner, inner));
+                        self.push(start, at, tag as u32)?;
+                        if object {
+                            at = self.key(at)?;
+                        }
+                        continue;
+                    }
+                    (at + 1, tag as u32)
+                }
+                Some(b'-' | b'0'..=b'9') => (number(bytes, start)?, Tag::Number as u32),
+                Some(b't') => (word(bytes, start, b"true")?, Tag::True as u32),
+                Some(b'f') => (word(bytes, start, b"false")?, Tag::False as u32),
+                Some(b'n') => (word(bytes, start, b"null")?, Tag::Null as u32),
+                Some(_) => return Err(located(start, JsonErrorKind::Expected("a value"))),
+                None => return Err(located(start, JsonErrorKind::UnexpectedEnd)),
+            };
+            self.push(start, end, meta)?;
+            match self.after_value(end)? {
+                Some(next) => at = next,
+                None => return Ok(()),
             }
         }
     }
 
-    fn begin(&mut self, tag: Tag, close: u8) -> Result<bool, Located> {
-        if self.open.len() >= self.limits.depth {
-            return Err((self.at, JsonErrorKind::Depth(self.limits.depth)));
-        }
-        let start = self.at;
-        let index = self.nodes.len();
-        self.at += 1;
-        self.space();
-        self.push(start, tag as u32)?;
-        if self.byte() == Some(close) {
-            self.at += 1;
-            let end = place(self.at);
-            if let Some(node) = self.nodes.last_mut() {
-                node.end = end;
+    /// Closes the containers that end after the value before `at`, and returns where the next value begins; `None` at the
+    /// end of the document.
+    #[inline(always)]
+    fn after_value(&mut self, mut at: usize) -> Result<Option<usize>, Located> {
+        let bytes = self.bytes;
+        loop {
+            at = space(bytes, at);
+            match (bytes.get(at), self.inner.tag) {
+                (Some(b','), Tag::Array) => {
+                    self.inner.count += 1;
+                    return Ok(Some(space(bytes, at + 1)));
+                }
+                (Some(b','), Tag::Object) => {
+                    self.inner.count += 1;
+                    return Ok(Some(self.key(space(bytes, at + 1))?));
+                }
+                (Some(b']'), Tag::Array) | (Some(b'}'), Tag::Object) => {
+                    at += 1;
+                    self.end(at);
+                }
+                (Some(_), Tag::Object) => {
+                    return Err(located(at, JsonErrorKind::Expected("`,` or `}`")));
+                }
+                (Some(_), Tag::Array) => {
+                    return Err(located(at, JsonErrorKind::Expected("`,` or `]`")));
+                }
+                (None, Tag::Object | Tag::Array) => {
+                    return Err(located(at, JsonErrorKind::UnexpectedEnd));
+                }
+                (None, _) => return Ok(None),
+                (Some(_), _) => return Err(located(at, JsonErrorKind::Trailing)),
             }
-            return Ok(false);
         }
-        self.open.push(Open { index, count: 1, object: tag == Tag::Object });
-        if tag == Tag::Object {
-            self.key()?;
-        }
-        Ok(true)
     }
 
-    fn end(&mut self) {
-        self.at += 1;
-        let (end, next) = (place(self.at), place(self.nodes.len()));
-        if let Some(open) = self.open.pop()
-            && let Some(node) = self.nodes.get_mut(open.index)
-        {
+    /// Closes the innermost container, which ends at `at`.
+    fn end(&mut self, at: usize) {
+        let (end, next) = (place(at), place(self.nodes.len()));
+        let ended = std::mem::replace(&mut self.inner, self.outer.pop().unwrap_or(OUTSIDE));
+        if let Some(node) = self.nodes.get_mut(ended.index) {
             node.end = end;
             node.next = next;
-            node.meta |= open.count << COUNT_SHIFT;
+            node.meta |= ended.count << COUNT_SHIFT;
         }
     }
 
-    fn key(&mut self) -> Result<(), Located> {
-        let start = self.at;
-        match self.byte() {
+    /// Reads a name and its colon; returns where its value begins.
+    fn key(&mut self, start: usize) -> Result<usize, Located> {
+        let bytes = self.bytes;
+        match bytes.get(start) {
             Some(b'"') => {}
-            Some(_) => return Err((start, JsonErrorKind::Expected("a member name in quotes"))),
-            None => return Err((start, JsonErrorKind::UnexpectedEnd)),
-        }
-        let escaped = self.string()?;
-        self.push(start, Tag::Key as u32 | escaped)?;
-        self.space();
-        match self.byte() {
-            Some(b':') => {
-                self.at += 1;
-                self.space();
-                Ok(())
+            Some(_) => {
+                return Err(located(start, JsonErrorKind::Expected("a member name in quotes")));
             }
-            Some(_) => Err((self.at, JsonErrorKind::Expected("`:`"))),
-            None => Err((self.at, JsonErrorKind::UnexpectedEnd)),
+            None => return Err(located(start, JsonErrorKind::UnexpectedEnd)),
+        }
+        let (end, escaped) = string(bytes, start)?;
+        self.push(start, end, Tag::Key as u32 | escaped)?;
+        let at = space(bytes, end);
+        match bytes.get(at) {
+            Some(b':') => Ok(space(bytes, at + 1)),
+            Some(_) => Err(located(at, JsonErrorKind::Expected("`:`"))),
+            None => Err(located(at, JsonErrorKind::UnexpectedEnd)),
         }
     }
 
-    /// Reads a string; returns [`ESCAPED`] if it has escapes, else 0.
-    fn string(&mut self) -> Result<u32, Located> {
-        let mut escaped = 0;
-        let mut at = self.at + 1;
-        loop {
-            at = plain_end(self.bytes, at);
-            match self.bytes.get(at) {
-                Some(b'"') => {
-                    self.at = at + 1;
-                    return Ok(escaped);
-                }
-                Some(b'\\') => {
-                    escaped = ESCAPED;
-                    at = escape(self.bytes, at)?;
-                }
-                Some(_) => return Err((at, JsonErrorKind::Control)),
-                None => return Err((at, JsonErrorKind::UnexpectedEnd)),
-            }
-        }
-    }
-
-    fn word(&mut self, word: &[u8], tag: Tag) -> Result<(), Located> {
-        let start = self.at;
-        let end = start + word.len();
-        if self.bytes.get(start..end) != Some(word) {
-            return Err((start, JsonErrorKind::Expected("a value")));
-        }
-        self.at = end;
-        self.push(start, tag as u32)
-    }
-
-    fn push(&mut self, start: usize, meta: u32) -> Result<(), Located> {
+    #[inline(always)]
+    fn push(&mut self, start: usize, end: usize, meta: u32) -> Result<(), Located> {
         let index = self.nodes.len();
         if index >= self.limits.nodes {
-            return Err((start, JsonErrorKind::Nodes(self.limits.nodes)));
+            return Err(located(start, JsonErrorKind::Nodes(self.limits.nodes)));
         }
         let next = place(index + 1);
-        self.nodes.push(Node { start: place(start), end: place(self.at), next, meta });
+        self.nodes.push(Node { start: place(start), end: place(end), next, meta });
         Ok(())
     }
+}
 
-    fn byte(&self) -> Option<u8> {
-        self.bytes.get(self.at).copied()
-    }
+/// The end of the string at `start`, and [`ESCAPED`] if it has escapes, else 0.
+#[inline(always)]
+fn string(bytes: &[u8], start: usize) -> Result<(usize, u32), Located> {
+    let at = plain_end(bytes, start + 1);
+    if bytes.get(at) == Some(&b'"') { Ok((at + 1, 0)) } else { rest_of_string(bytes, at) }
+}
 
-    #[inline]
-    fn space(&mut self) {
-        while let Some(b' ' | b'\n' | b'\r' | b'\t') = self.bytes.get(self.at) {
-            self.at += 1;
+/// The same of a string from its first escape on, or from where it is malformed.
+fn rest_of_string(bytes: &[u8], mut at: usize) -> Result<(usize, u32), Located> {
+    loop {
+        match bytes.get(at) {
+            Some(b'"') => return Ok((at + 1, ESCAPED)),
+            Some(b'\\') => at = plain_end(bytes, escape(bytes, at)?),
+            Some(_) => return Err(located(at, JsonErrorKind::Control)),
+            None => return Err(located(at, JsonErrorKind::UnexpectedEnd)),
         }
     }
+}
+
+/// The end of `word`, if that is at `start`.
+fn word(bytes: &[u8], start: usize, word: &[u8]) -> Result<usize, Located> {
+    let end = start + word.len();
+    let is_it = bytes.get(start..end) == Some(word);
+    if is_it { Ok(end) } else { Err(located(start, JsonErrorKind::Expected("a value"))) }
+}
+
+/// The end of the white space at `at`, most of which is blanks behind the end of a line.
+#[inline(always)]
+fn space(bytes: &[u8], mut at: usize) -> usize {
+    while let Some(b' ' | b'\n' | b'\r' | b'\t') = bytes.get(at) {
+        at = blanks_end(bytes, at + 1);
+    }
+    at
+}
+
+/// The end of the blanks at `at`.
+#[inline(always)]
+fn blanks_end(bytes: &[u8], mut at: usize) -> usize {
+    const BLANKS: u64 = u64::from_le_bytes([b' '; 8]);
+    while let Some(eight) = bytes.get(at..).and_then(<[u8]>::first_chunk::<8>) {
+        let others = u64::from_le_bytes(*eight) ^ BLANKS;
+        if others != 0 {
+            return at + others.trailing_zeros() as usize / 8;
+        }
+        at += 8;
+    }
+    while bytes.get(at) == Some(&b' ') {
+        at += 1;
+    }
+    at
 }
 
 /// The next quote, backslash or control character at or after `at`, or the end.
@@ -333,22 +347,22 @@ fn escape(bytes: &[u8], at: usize) -> Result<usize, Located> {
         Some(b'u') => match unit(bytes, at)? {
             0xd800..=0xdbff => match unit(bytes, at + 6) {
                 Ok(0xdc00..=0xdfff) => Ok(at + 12),
-                Ok(_) | Err(_) => Err((at, JsonErrorKind::Surrogate)),
+                Ok(_) | Err(_) => Err(located(at, JsonErrorKind::Surrogate)),
             },
-            0xdc00..=0xdfff => Err((at, JsonErrorKind::Surrogate)),
+            0xdc00..=0xdfff => Err(located(at, JsonErrorKind::Surrogate)),
             _ => Ok(at + 6),
         },
-        Some(_) => Err((at, JsonErrorKind::Escape)),
-        None => Err((bytes.len(), JsonErrorKind::UnexpectedEnd)),
+        Some(_) => Err(located(at, JsonErrorKind::Escape)),
+        None => Err(located(bytes.len(), JsonErrorKind::UnexpectedEnd)),
     }
 }
 
 /// The UTF-16 unit of `\uXXXX` at `at`.
 fn unit(bytes: &[u8], at: usize) -> Result<u32, Located> {
-    let malformed = (at, JsonErrorKind::Escape);
-    let escape = bytes.get(at..at + 6).ok_or(malformed)?;
-    let digits = escape.strip_prefix(b"\\u").ok_or(malformed)?;
-    let digit = |byte: u8| char::from(byte).to_digit(16).ok_or(malformed);
+    let malformed = || located(at, JsonErrorKind::Escape);
+    let escape = bytes.get(at..at + 6).ok_or_else(malformed)?;
+    let digits = escape.strip_prefix(b"\\u").ok_or_else(malformed)?;
+    let digit = |byte: u8| char::from(byte).to_digit(16).ok_or_else(malformed);
     digits.iter().try_fold(0, |value, &byte| Ok(value * 16 + digit(byte)?))
 }
 
@@ -362,13 +376,13 @@ fn number(bytes: &[u8], at: usize) -> Result<usize, Located> {
     };
     let some_digits = |at: usize| match digits(at) {
         end if end > at => Ok(end),
-        end if end == bytes.len() => Err((end, JsonErrorKind::UnexpectedEnd)),
-        end => Err((end, JsonErrorKind::Number)),
+        end if end == bytes.len() => Err(located(end, JsonErrorKind::UnexpectedEnd)),
+        end => Err(located(end, JsonErrorKind::Number)),
     };
     let whole = if bytes.get(at) == Some(&b'-') { at + 1 } else { at };
     let mut end = if bytes.get(whole) == Some(&b'0') { whole + 1 } else { some_digits(whole)? };
     if bytes.get(end).is_some_and(u8::is_ascii_digit) {
-        return Err((end, JsonErrorKind::Number));
+        return Err(located(end, JsonErrorKind::Number));
     }
     if bytes.get(end) == Some(&b'.') {
         end = some_digits(end + 1)?;
@@ -388,17 +402,19 @@ fn reject_duplicates(document: &Document<'_>) -> Result<(), Located> {
         names.sort_unstable();
         let twice = names.iter().zip(names.iter().skip(1)).find(|(one, other)| one.0 == other.0);
         if let Some((_, (_, offset))) = twice {
-            return Err((*offset, JsonErrorKind::Duplicate));
+            return Err(located(*offset, JsonErrorKind::Duplicate));
         }
     }
     Ok(())
 }
 
-fn locate(bytes: &[u8], (offset, kind): Located) -> Error {
+fn locate(bytes: &[u8], offset: usize, kind: JsonErrorKind) -> Error {
     let (line, column) = crate::error::position(bytes, offset);
     Error::Json { line, column, offset, kind }
 }
 
+/// Fits, since no longer text is read.
+#[expect(clippy::cast_possible_truncation)]
 fn place(of: usize) -> u32 {
-    u32::try_from(of).unwrap_or(u32::MAX)
+    of as u32
 }

@@ -165,6 +165,15 @@ impl PayloadTemplate {
         Self { segments, arguments, settings }
     }
 
+    /// The text with which its output begins, up to the first value.
+    #[must_use]
+    pub fn beginning(&self) -> &str {
+        match self.segments.first() {
+            Some(Segment::Text(text)) => text,
+            Some(Segment::Argument(..) | Segment::Inline(..)) | None => "",
+        }
+    }
+
     /// What rendering needs of the body.
     #[must_use]
     pub fn body_use(&self) -> BodyUse {

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::json::{Elements, Kind, Members, Ref};
+use crate::json::{Elements, Kind, Members, Ref, Scalar};
 use crate::mapping::element_name;
 use crate::{Budget, Error};
 
@@ -23,25 +23,52 @@ pub(super) fn push_escaped(into: &mut Vec<u8>, text: &str, attribute: bool) {
 }
 
 fn first_that_may_change(bytes: &[u8]) -> Option<usize> {
-    const BLOCK: usize = 16;
-    // Without branches, so that a block is checked at once.
-    let is_plain = |block: &&[u8; BLOCK]| {
-        block.iter().fold(0, |found, byte| found | u8::from(may_change(*byte))) == 0
-    };
-    let plain = bytes.as_chunks::<BLOCK>().0.iter().take_while(is_plain).count() * BLOCK;
+    let (blocks, _) = bytes.as_chunks::<BLOCK>();
+    let plain = blocks.iter().take_while(|block| is_plain_block(block)).count() * BLOCK;
     let rest = bytes.get(plain..).unwrap_or_default();
     Some(plain + rest.iter().position(|byte| may_change(*byte))?)
 }
 
+/// Whether no character may be written as another one.
+#[inline(always)]
+fn is_plain(bytes: &[u8]) -> bool {
+    let (blocks, rest) = bytes.as_chunks::<BLOCK>();
+    let is_other = |found, byte: &u8| found | MAY_CHANGE[usize::from(*byte)];
+    !rest.iter().fold(false, is_other) && blocks.iter().all(is_plain_block)
+}
+
+const BLOCK: usize = 16;
+
+/// Without branches, so that a block is checked at once.
+fn is_plain_block(block: &[u8; BLOCK]) -> bool {
+    block.iter().fold(0, |found, byte| found | u8::from(may_change(*byte))) == 0
+}
+
+/// [`may_change`] of each byte, for those that are looked at one by one.
+static MAY_CHANGE: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < u8::MAX {
+        table[byte as usize] = may_change(byte);
+        byte += 1;
+    }
+    table
+};
+
 /// Whether a character that begins with this byte may be written as another one. All that are not allowed above U+007F
 /// begin with 0xef.
-fn may_change(byte: u8) -> bool {
+const fn may_change(byte: u8) -> bool {
     may_grow(byte) | (byte == 0xef)
 }
 
 /// Whether a character of this byte may be written as a longer one. Without branches, for many bytes at once.
-fn may_grow(byte: u8) -> bool {
-    [b'&', b'<', b'>', b'"', b'\''].iter().fold(byte < b' ', |is, one| is | (byte == *one))
+const fn may_grow(byte: u8) -> bool {
+    (byte < b' ')
+        | (byte == b'&')
+        | (byte == b'<')
+        | (byte == b'>')
+        | (byte == b'"')
+        | (byte == b'\'')
 }
 
 fn push_character(into: &mut Vec<u8>, character: char, attribute: bool) {
@@ -84,20 +111,29 @@ pub(super) fn push_json(into: &mut Vec<u8>, value: Ref<'_>, budget: &Budget) -> 
     let mut work: Vec<Work<'_>> =
         content(value, &nameless).filter(|_| !value.is_empty()).into_iter().collect();
     if work.is_empty() {
-        push_scalar(into, value, budget)?;
+        budget.charge_scanning(value.raw().len())?;
+        return push_text(into, value, 0, budget);
     }
     while let Some(next) = work.last_mut() {
-        let found = match next {
+        let container = match next {
             Work::Elements(name, elements) => {
-                elements.next().map(|element| (name.clone(), element))
+                push_leaves(into, name, elements, budget)?.map(|value| (name.clone(), value))
             }
-            Work::Members(members) => members.next().map(|(name, value)| (element_of(name), value)),
+            Work::Members(members) => loop {
+                let Some((name, value)) = members.next() else { break None };
+                let name = element_of(name);
+                let Some(leaf) = value.scalar() else { break Some((name, value)) };
+                charge_leaf(&name, &leaf, budget)?;
+                push_parts(into, ["<", &name, ">"]);
+                push_charged(into, &leaf, budget)?;
+                push_parts(into, ["</", &name, ">"]);
+            },
             Work::Close(name) => {
                 push_tag(into, ["</", name, ">"], budget)?;
                 None
             }
         };
-        let Some((name, value)) = found else {
+        let Some((name, value)) = container else {
             work.pop();
             continue;
         };
@@ -106,29 +142,43 @@ pub(super) fn push_json(into: &mut Vec<u8>, value: Ref<'_>, budget: &Budget) -> 
             work.extend(content(value, &name));
             continue;
         }
-        match content(value, &nameless) {
-            Some(inner) => {
-                push_tag(into, ["<", &name, ">"], budget)?;
-                work.extend([Work::Close(name), inner]);
-            }
-            None => push_leaf(into, &name, value, budget)?,
-        }
+        push_tag(into, ["<", &name, ">"], budget)?;
+        work.push(Work::Close(name));
+        work.extend(content(value, &nameless));
     }
     Ok(())
 }
 
-/// Appends a scalar as an element.
-fn push_leaf(into: &mut Vec<u8>, name: &str, value: Ref<'_>, budget: &Budget) -> Result<(), Error> {
-    budget.charge_scanning(value.raw().len())?;
-    let value = crate::Value::Json(value);
-    let text = value.text();
-    if first_that_may_change(text.as_bytes()).is_none() {
-        budget.charge_steps(1)?;
-        return push_tag(into, ["<", name, ">", &text, "</", name, ">"], budget);
+/// Appends the scalars at the beginning of `elements` as elements of this name; returns what follows them.
+#[inline(never)]
+fn push_leaves<'d>(
+    into: &mut Vec<u8>,
+    name: &str,
+    elements: &mut Elements<'d>,
+    budget: &Budget,
+) -> Result<Option<Ref<'d>>, Error> {
+    let (mut is_first, mut between) = (true, 0..0);
+    let next = loop {
+        let Some(value) = elements.next() else { break None };
+        let Some(leaf) = value.scalar() else { break Some(value) };
+        charge_leaf(name, &leaf, budget)?;
+        if !between.is_empty() {
+            into.extend_from_within(between.clone());
+        } else if is_first {
+            push_parts(into, ["<", name, ">"]);
+            is_first = false;
+        } else {
+            // The tags between the first two are those between all others.
+            let start = into.len();
+            push_parts(into, ["</", name, "><", name, ">"]);
+            between = start..into.len();
+        }
+        push_charged(into, &leaf, budget)?;
+    };
+    if !is_first {
+        push_parts(into, ["</", name, ">"]);
     }
-    push_tag(into, ["<", name, ">"], budget)?;
-    push_text(into, &text, budget)?;
-    push_tag(into, ["</", name, ">"], budget)
+    Ok(next)
 }
 
 /// The name of a member as that of an element.
@@ -144,12 +194,24 @@ fn push_tag<const PARTS: usize>(
     parts: [&str; PARTS],
     budget: &Budget,
 ) -> Result<(), Error> {
-    let bytes = parts.iter().map(|part| part.len()).sum();
     budget.charge_steps(1)?;
-    budget.charge_memory(bytes)?;
-    into.reserve(bytes);
-    parts.iter().for_each(|part| into.extend_from_slice(part.as_bytes()));
+    budget.charge_memory(parts.iter().map(|part| part.len()).sum())?;
+    push_parts(into, parts);
     Ok(())
+}
+
+/// Charges a scalar as an element: two steps for its tags, and its text as far as that is plain.
+#[inline(always)]
+fn charge_leaf(name: &str, leaf: &Scalar<'_>, budget: &Budget) -> Result<(), Error> {
+    let text = leaf.plain.map_or(0, <[u8]>::len);
+    budget.charge_scanning(leaf.raw_len)?;
+    budget.charge_steps(2)?;
+    Ok(budget.charge_memory(2 * name.len() + "<></>".len() + text)?)
+}
+
+fn push_parts<const PARTS: usize>(into: &mut Vec<u8>, parts: [&str; PARTS]) {
+    into.reserve(parts.iter().map(|part| part.len()).sum());
+    parts.iter().for_each(|part| into.extend_from_slice(part.as_bytes()));
 }
 
 /// The content of a container; `None` for a scalar.
@@ -161,14 +223,30 @@ fn content<'d>(value: Ref<'d>, name: &Cow<'d, str>) -> Option<Work<'d>> {
     }
 }
 
-fn push_scalar(into: &mut Vec<u8>, value: Ref<'_>, budget: &Budget) -> Result<(), Error> {
-    budget.charge_scanning(value.raw().len())?;
-    push_text(into, &crate::Value::Json(value).text(), budget)
+/// Appends the text of a scalar as [`charge_leaf`] charged it.
+#[inline(always)]
+fn push_charged(into: &mut Vec<u8>, leaf: &Scalar<'_>, budget: &Budget) -> Result<(), Error> {
+    match leaf.plain {
+        Some(text) if is_plain(text) => {
+            into.extend_from_slice(text);
+            Ok(())
+        }
+        plain => push_text(into, leaf.value, plain.map_or(0, <[u8]>::len), budget),
+    }
 }
 
-fn push_text(into: &mut Vec<u8>, text: &str, budget: &Budget) -> Result<(), Error> {
-    budget.charge_memory(escaped_len(text))?;
-    push_escaped(into, text, false);
+/// Appends the text of a value, of which `charged` bytes are charged.
+#[inline(never)]
+fn push_text(
+    into: &mut Vec<u8>,
+    value: Ref<'_>,
+    charged: usize,
+    budget: &Budget,
+) -> Result<(), Error> {
+    let value = crate::Value::Json(value);
+    let text = value.text();
+    budget.charge_memory(escaped_len(&text).saturating_sub(charged))?;
+    push_escaped(into, &text, false);
     Ok(())
 }
 

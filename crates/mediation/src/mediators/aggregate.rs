@@ -3,7 +3,7 @@
 use expression::{BodyUse, Expression};
 
 use super::flow::Turn;
-use super::split::{body_json, enclosed, fail, json_text};
+use super::split::{Elements, body_json, enclosed, fail, json_text};
 use crate::compile::{Compiler, Element, serialise};
 use crate::message::Format;
 use crate::program::SequenceId;
@@ -125,19 +125,15 @@ impl Aggregate {
 
     /// The elements of a message, each charged before it is appended: one may be inside another.
     fn elements(&self, scene: &Scene<'_>, message: &Message) -> Result<Piece, Failure> {
-        let Some(expression) = &self.expression else {
-            let payload = message.body.payload(scene.budget)?;
-            let text = payload.map(serialise).unwrap_or_default();
-            scene.budget.charge_memory(text.len())?;
-            return Ok(Piece { text, is_json: false, elements: usize::from(payload.is_some()) });
-        };
         let view = scene.view(message);
-        let nodes = expression.nodes(&view, scene.budget)?;
+        let nodes = match &self.expression {
+            Some(expression) => expression.nodes(&view, scene.budget)?,
+            None => message.body.payload(scene.budget)?.into_iter().collect(),
+        };
         let mut piece = Piece { text: Vec::new(), is_json: false, elements: 0 };
+        let mut writer = Elements::of(&message.body);
         for element in nodes.iter().filter(|node| node.is_element()) {
-            let text = serialise(*element);
-            scene.budget.charge_memory(text.len())?;
-            piece.text.extend_from_slice(&text);
+            writer.push(*element, &mut piece.text, scene.budget)?;
             piece.elements = piece.elements.saturating_add(1);
         }
         Ok(piece)
@@ -280,7 +276,7 @@ fn seconds(compiler: &mut Compiler, child: &Element<'_>) -> Option<Option<u64>> 
     Some(Some(seconds.saturating_mul(1_000)).filter(|ms| *ms > 0))
 }
 
-/// A number, or `{expression}`.
+/// A number of messages, or `{expression}`; `None` also if it says that there is no limit.
 pub(super) fn number_or_expression(
     compiler: &mut Compiler,
     element: &Element<'_>,
@@ -290,9 +286,9 @@ pub(super) fn number_or_expression(
     if let Some(expression) = element.computed(compiler, text)? {
         return Some(Some(expression));
     }
-    if text.parse::<i64>().is_err() {
+    let Ok(number) = text.parse::<i64>() else {
         compiler.error(element, format!("`{name}` is `{text}`, not a number"), None);
         return None;
-    }
-    Some(Some(Expression::literal(text)))
+    };
+    Some((number > 0).then(|| Expression::literal(text)))
 }

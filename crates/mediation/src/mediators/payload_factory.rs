@@ -19,7 +19,8 @@ struct PayloadFactory {
 
 #[derive(Debug)]
 enum Template {
-    Default(PayloadTemplate),
+    /// With the format of the envelope that it makes, if its text says that before the first value.
+    Default(PayloadTemplate, Option<Format>),
     FreeMarker(FreeMarker),
 }
 
@@ -35,24 +36,26 @@ impl Mediator for PayloadFactory {
     fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
         let mut body = Vec::new();
         let view = scene.view(message);
-        match &*self.template.get(scene, message)? {
-            Template::Default(template) => {
-                template.render_within(&view, scene.budget, &mut body)?
+        let envelope = match &*self.template.get(scene, message)? {
+            Template::Default(template, envelope) => {
+                template.render_within(&view, scene.budget, &mut body)?;
+                *envelope
             }
             Template::FreeMarker(template) => {
                 template.render_within(&view, scene.budget, &mut body)?;
+                None
             }
-        }
+        };
         let format = match self.media {
             MediaType::Json => Format::Json,
             MediaType::Text => Format::Text,
             MediaType::Xml | _ => Format::Xml,
         };
-        if format == Format::Xml {
+        match envelope {
+            Some(envelope) => message.body.replace_root(envelope, body, scene.budget)?,
             // SOAP stays SOAP.
-            message.body.replace_payload(body, scene.budget)?;
-        } else {
-            message.body.replace(format, body, scene.budget)?;
+            None if format == Format::Xml => message.body.replace_payload(body, scene.budget)?,
+            None => message.body.replace(format, body, scene.budget)?,
         }
         message.set_message_type(format, scene.budget)?;
         Ok(Next::Continue)
@@ -82,7 +85,10 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
             return FreeMarker::compile(text, arguments).map(Template::FreeMarker);
         }
         let settings = Settings::new(media).with_escape_xml(escapes);
-        PayloadTemplate::compile(text, arguments.clone(), settings).map(Template::Default)
+        let template = PayloadTemplate::compile(text, arguments.clone(), settings)?;
+        let envelope =
+            Format::of_envelope(template.beginning()).filter(|_| media == MediaType::Xml);
+        Ok(Template::Default(template, envelope))
     };
     if let Some(key) = format.optional("key") {
         format.finish(compiler);

@@ -9,7 +9,7 @@ use crate::mediator::To;
 use crate::message::Format;
 use crate::program::SequenceId;
 use crate::run::Scene;
-use crate::{Code, Failure, Message, Part, PropertyScope, PropertyValue};
+use crate::{Body, Code, Failure, Message, Part, PropertyScope, PropertyValue};
 
 /// What an expression selects to split a message by.
 #[derive(Debug)]
@@ -81,13 +81,11 @@ impl Items {
         let elements = || nodes.iter().filter(|node| node.is_element());
         let places = elements().map(|node| node.id()).collect();
         let mut items = Self::with_capacity(nodes.len(), Place::Nodes(places));
-        let mut writer = writer()?;
+        let mut writer = Elements::of(&message.body);
         for node in elements() {
-            let before = writer.written();
-            writer.tree(*node)?;
-            items.end(before, writer.written(), scene)?;
+            writer.push(*node, &mut items.source, scene.budget)?;
+            items.end(scene)?;
         }
-        items.source = writer.take();
         items.source.shrink_to_fit();
         Ok(items)
     }
@@ -97,17 +95,15 @@ impl Items {
     }
 
     fn push(&mut self, item: &[u8], scene: &Scene<'_>) -> Result<(), Failure> {
-        let before = self.source.len();
-        self.end(before, before.saturating_add(item.len()), scene)?;
+        scene.budget.charge_memory(item.len())?;
         self.source.extend_from_slice(item);
-        Ok(())
+        self.end(scene)
     }
 
-    /// Notes where an item begins and ends in the source.
-    fn end(&mut self, begin: usize, end: usize, scene: &Scene<'_>) -> Result<(), Failure> {
-        let bytes = end.saturating_sub(begin).saturating_add(size_of::<usize>());
-        scene.budget.charge_memory(bytes)?;
-        self.ends.push(end);
+    /// Notes where an item ends in the source.
+    fn end(&mut self, scene: &Scene<'_>) -> Result<(), Failure> {
+        scene.budget.charge_memory(size_of::<usize>())?;
+        self.ends.push(self.source.len());
         Ok(())
     }
 
@@ -127,6 +123,70 @@ impl Items {
     pub(super) fn bytes(&self) -> usize {
         self.source.len().saturating_add(self.ends.len().saturating_mul(size_of::<usize>()))
     }
+}
+
+/// Writes elements one after another: those of a body as they are there, with the namespaces that they get from around
+/// them.
+pub(super) struct Elements<'b> {
+    body: &'b Body,
+    /// For the others.
+    writer: Option<xml::Writer>,
+}
+
+impl<'b> Elements<'b> {
+    pub(super) fn of(body: &'b Body) -> Self {
+        Self { body, writer: None }
+    }
+
+    /// Appends an element, charged.
+    pub(super) fn push(
+        &mut self,
+        element: xml::Node<'_>,
+        into: &mut Vec<u8>,
+        budget: &Budget,
+    ) -> Result<(), Failure> {
+        let Some((name, rest)) = self.source(element) else {
+            let writer = match &mut self.writer {
+                Some(writer) => writer,
+                None => self.writer.insert(writer()?),
+            };
+            writer.tree(element)?;
+            budget.charge_memory(writer.written())?;
+            into.extend_from_slice(&writer.take());
+            return Ok(());
+        };
+        budget.charge_memory(name.len().saturating_add(rest.len()))?;
+        into.extend_from_slice(name.as_bytes());
+        for (prefix, uri) in from_around(element) {
+            let (xmlns, colon) = (" xmlns", if prefix.is_empty() { "" } else { ":" });
+            let declaration = [xmlns, colon, prefix, "=\"", uri, "\""];
+            budget.charge_memory(declaration.iter().map(|part| part.len()).sum())?;
+            declaration.iter().for_each(|part| into.extend_from_slice(part.as_bytes()));
+        }
+        into.extend_from_slice(rest.as_bytes());
+        Ok(())
+    }
+
+    /// The source of an element, split behind the name in its start tag.
+    fn source<'d>(&self, element: xml::Node<'d>) -> Option<(&'d str, &'d str)> {
+        let is_special = |byte: u8| matches!(byte, b'&' | b'<' | b'"') || byte < b' ';
+        if from_around(element).any(|(_, uri)| uri.bytes().any(is_special)) {
+            return None;
+        }
+        let (prefix, local) = (element.prefix().len(), element.local_name().len());
+        let name = if prefix == 0 { local } else { prefix.checked_add(local)?.checked_add(1)? };
+        self.body.source_of(element)?.split_at_checked(name.checked_add(1)?)
+    }
+}
+
+/// The namespaces in the scope of an element that are declared around it: they come behind its own.
+fn from_around<'d>(element: xml::Node<'d>) -> impl Iterator<Item = (&'d str, &'d str)> {
+    let is_named = |(prefix, uri): &(&str, &str)| *prefix != "xml" && !uri.is_empty();
+    let around = element.parent().filter(|parent| parent.is_element());
+    around.into_iter().flat_map(move |_| {
+        let own = element.declarations().filter(is_named).count();
+        element.namespaces_in_scope().filter(is_named).skip(own)
+    })
 }
 
 /// Where `part` is in the text of `whole`, if it is a part of it.

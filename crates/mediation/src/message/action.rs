@@ -72,7 +72,9 @@ impl Message {
     /// Writes the action into the head, where the receiver of the body as it is now expects it. Source: SOAP 1.1 section
     /// 6.1.1; RFC 3902; Synapse's `TargetRequest`.
     pub(crate) fn set_action(&mut self, action: &str) -> Result<(), Failure> {
-        let action = action.replace('"', "");
+        let is_quoted = action.bytes().any(|byte| byte == b'"');
+        let without = is_quoted.then(|| action.replace('"', ""));
+        let action = without.as_deref().unwrap_or(action);
         if action.is_empty() {
             return Ok(());
         }
@@ -81,13 +83,17 @@ impl Message {
         }
         let Some(field) = self.head.field(CONTENT_TYPE) else { return Ok(()) };
         let is_action = |part: &&str| {
-            part.split('=').next().is_some_and(|name| name.trim().eq_ignore_ascii_case("action"))
+            let end = part.bytes().position(|byte| byte == b'=').unwrap_or(part.len());
+            part.get(..end).is_some_and(|name| format::is_name(name.trim(), "action"))
         };
-        let mut parts: Vec<_> = format::parts(&field).filter(|part| !is_action(part)).collect();
-        let action = format!(" action=\"{action}\"");
-        parts.push(&action);
-        let field = parts.join(";");
-        self.set_field(CONTENT_TYPE, &field)
+        let mut new = String::with_capacity(field.len().saturating_add(action.len()) + 12);
+        for part in format::parts(&field).filter(|part| !is_action(part)) {
+            new.push_str(part);
+            new.push(';');
+        }
+        [" action=\"", action, "\""].iter().for_each(|part| new.push_str(part));
+        drop(field);
+        self.set_field(CONTENT_TYPE, &new)
     }
 
     /// The action that its head says. Source: SOAP 1.1 section 6.1.1; RFC 3902.

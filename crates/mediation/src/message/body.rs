@@ -254,6 +254,14 @@ impl Body {
         }
     }
 
+    /// The source of an element of the body, as [`xml::Node::source`]. `None` if the body was edited as a tree, or the
+    /// element is not of it.
+    pub(crate) fn source_of<'d>(&self, element: xml::Node<'d>) -> Option<&'d str> {
+        let is_read = matches!(self.source, Source::Bytes(_) | Source::Written(_));
+        let own = self.xml.get().filter(|_| is_read && self.format.is_xml())?;
+        if std::ptr::eq(&raw const **own, element.document()) { element.source() } else { None }
+    }
+
     /// The same body for another message: its bytes are shared, not copied.
     ///
     /// # Errors

@@ -27,18 +27,16 @@ impl Message {
             return Ok(());
         }
         let content_type = format.content_type();
-        let media = content_type.split(';').next().unwrap_or_default();
-        let value = PropertyValue::new(media);
+        let value = PropertyValue::new(format::media_type(content_type));
         self.properties.set(PropertyScope::Axis2, MESSAGE_TYPE, value, budget)?;
         self.set_field(CONTENT_TYPE, content_type)
     }
 
     /// The property `messageType`, else the content type.
-    pub(crate) fn message_type(&self) -> Option<String> {
+    pub(crate) fn message_type(&self) -> Option<Cow<'_, str>> {
         let axis2 = |name| self.properties.get(PropertyScope::Axis2, name);
         let declared = axis2(MESSAGE_TYPE).or_else(|| axis2(SENT_CONTENT_TYPE));
-        let declared = declared.map(|value| value.text().into_owned());
-        declared.or_else(|| self.head.field(CONTENT_TYPE).map(Into::into))
+        declared.map(PropertyValue::text).or_else(|| self.head.field(CONTENT_TYPE))
     }
 
     /// Writes the body for its next receiver, in the format that the property `messageType` says, else its
@@ -65,13 +63,14 @@ impl Message {
         let declared = self.message_type();
         let (own, is_kept) = (self.body.format(), self.keeps_package(declared.as_deref()));
         let format = declared.as_deref().filter(|_| !is_kept).map_or(own, Format::of);
+        drop(declared);
         let before = self.body.state();
         if !is_kept {
             self.body.convert(format, budget)?;
         }
         self.rewritten_since(before);
         let bytes = self.body.bytes(budget)?;
-        self.set_content_type(declared.as_deref())?;
+        self.set_content_type()?;
         // The boundary of a multipart body is known only now.
         if let Some(sent_type) = sent_type.filter(|_| format != Format::Multipart) {
             self.set_field(CONTENT_TYPE, &sent_type)?;
@@ -148,9 +147,14 @@ impl Message {
     }
 
     /// Agrees with the format of the body, and with the boundary of a new multipart body.
-    fn set_content_type(&mut self, declared: Option<&str>) -> Result<(), Failure> {
+    fn set_content_type(&mut self) -> Result<(), Failure> {
         let format = self.body.format();
         let field = self.head.field(CONTENT_TYPE);
+        let is_plain = format != Format::Multipart && !self.body.is_in_package();
+        // Mostly, and quickly found.
+        if is_plain && field.as_deref() == Some(format.content_type()) {
+            return Ok(());
+        }
         let boundary = self.body.boundary();
         let is_new = self.body.state() == BodyUse::Rewritten && !self.body.is_empty();
         // What is written is UTF-8; bytes have no charset.
@@ -165,13 +169,13 @@ impl Message {
                 && (!is_new || is_utf8(field))
                 && (format != Format::Multipart || format::parameter(field, "boundary") == boundary)
         };
+        let declared = self.message_type();
         if field.as_deref().is_some_and(fits) || field.is_none() && declared.is_none() && !is_new {
             return Ok(());
         }
-        let mut new = match declared {
-            Some(declared) if fits(declared) => declared.to_owned(),
-            Some(_) | None => format.content_type().to_owned(),
-        };
+        let usual = format::media_type(format.content_type());
+        let declared = declared.filter(|declared| **declared != *usual && fits(declared));
+        let mut new = declared.map_or_else(|| format.content_type().to_owned(), Cow::into_owned);
         if let (Format::Multipart, Some(boundary)) = (format, boundary) {
             new = format!("{}; boundary={boundary}", format.content_type());
         } else if !new.contains(';') && format.content_type().contains(';') {

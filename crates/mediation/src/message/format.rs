@@ -75,6 +75,12 @@ impl Format {
         }
     }
 
+    /// The format of a document that begins like this, if its first start tag is complete and that of an envelope.
+    pub(crate) fn of_envelope(beginning: &str) -> Option<Self> {
+        let format = Self::of_first_tag(beginning.as_bytes());
+        format.filter(|format| *format != Self::Xml && soap::is_envelope(beginning))
+    }
+
     /// The format of a document whose root is this element.
     pub(crate) fn of_element(root: xml::Node<'_>) -> Self {
         Self::of_name(root.local_name(), root.namespace())
@@ -150,7 +156,7 @@ pub(crate) fn is_package(content_type: &str) -> bool {
 }
 
 /// A content type without its parameters.
-fn media_type(content_type: &str) -> &str {
+pub(super) fn media_type(content_type: &str) -> &str {
     let end = content_type.bytes().position(|byte| byte == b';');
     content_type.get(..end.unwrap_or(content_type.len())).unwrap_or_default().trim_ascii()
 }

@@ -386,12 +386,13 @@ impl Message {
 /// The value without white space around it.
 fn field_value<'v>(name: &str, value: &'v str) -> Result<&'v str, Failure> {
     let value = value.trim_matches([' ', '\t', '\r', '\n']);
-    let is_control = |byte: u8| byte < b' ' && byte != b'\t' || byte == 0x7f;
+    let is_control = |byte: u8| (byte < b' ') & (byte != b'\t') | (byte == 0x7f);
     if !is_token(name) {
         let message = format!("`{}` is not the name of a header field", name.escape_debug());
         return Err(Failure::new(Code::MEDIATION, message));
     }
-    if value.bytes().any(is_control) {
+    // Without branches, for many bytes at once.
+    if value.bytes().fold(false, |found, byte| found | is_control(byte)) {
         let message = format!("the value of the header field `{name}` has control characters");
         return Err(Failure::new(Code::MEDIATION, message));
     }

@@ -139,7 +139,8 @@ impl Unstarted {
             Some(id) => format!("messageSequence.{id}"),
             None => "messageSequence".to_owned(),
         };
-        let value = PropertyValue::new(format!("{index}/{}", self.total));
+        let place = [&*index.to_string(), "/", &*self.total.to_string()].concat();
+        let value = PropertyValue::new(place);
         part.message.set(PropertyScope::Synapse, &name, value, budget)?;
         let mut child = Box::new(Branch::of_part(id, part, &self.inherited, program));
         child.handlers.clone_from(&self.handlers);

@@ -89,19 +89,17 @@ impl<'o> Output<'o> {
     /// Character data must not contain `]]>` (XML 1.0 section 2.4), which can arise where the text inserted at `start`
     /// meets what precedes it, and where it meets `rest`. A `]` before the junction becomes a reference.
     fn separate_text(&mut self, start: usize, rest: &str) {
-        self.separate_at(self.into.len(), rest.as_bytes());
-        let inserted = self.into.get(start..).unwrap_or_default();
-        let head = inserted.get(..inserted.len().min(2)).unwrap_or_default().to_vec();
-        self.separate_at(start, &head);
+        let end = self.into.len();
+        if ends_section(self.into, end, rest.as_bytes()) {
+            self.separate_at(end);
+        }
+        if ends_section(self.into, start, self.into.get(start..).unwrap_or_default()) {
+            self.separate_at(start);
+        }
     }
 
-    fn separate_at(&mut self, at: usize, after: &[u8]) {
-        let before = self.into.get(..at).unwrap_or_default();
-        let arises = before.ends_with(b"]]") && after.starts_with(b">")
-            || before.ends_with(b"]") && after.starts_with(b"]>");
-        if arises {
-            self.into.splice(at - 1..at, *b"&#93;");
-        }
+    fn separate_at(&mut self, at: usize) {
+        self.into.splice(at - 1..at, *b"&#93;");
     }
 
     fn in_pieces(&mut self, text: &str, push: impl Fn(&mut Vec<u8>, &str)) -> Outcome {
@@ -200,4 +198,11 @@ impl<'o> Output<'o> {
             }
         }
     }
+}
+
+/// Whether `]]>` arises where the text up to `at` meets what comes after it.
+fn ends_section(text: &[u8], at: usize, after: &[u8]) -> bool {
+    let before = text.get(..at).unwrap_or_default();
+    before.ends_with(b"]]") && after.starts_with(b">")
+        || before.ends_with(b"]") && after.starts_with(b"]>")
 }
