@@ -179,7 +179,7 @@ pub(crate) fn is_plain(bytes: &[u8]) -> bool {
 }
 
 /// The first byte of U+FFFE and U+FFFF.
-const FIRST_OF_NONCHARACTERS: u8 = 0xEF;
+pub(crate) const FIRST_OF_NONCHARACTERS: u8 = 0xEF;
 
 /// Whether it is a control character other than tab, line feed and carriage return.
 fn is_control(byte: u8) -> bool {

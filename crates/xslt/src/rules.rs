@@ -52,6 +52,23 @@ pub(crate) struct Candidates {
 
 const NO_NAME: u32 = u32::MAX;
 
+/// The [`Candidates`] of nodes of one class and name, once they are known. Zero: they are not.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Known(u32);
+
+impl Known {
+    pub(crate) fn of(candidates: Candidates) -> Self {
+        // There are fewer lists than that.
+        Self(candidates.named.wrapping_add(2))
+    }
+
+    /// Those of an element, or of an attribute.
+    pub(crate) fn candidates(self, is_attribute: bool) -> Option<Candidates> {
+        let class = if is_attribute { Class::Attribute } else { Class::Element };
+        (self.0 != 0).then(|| Candidates { class, named: self.0.wrapping_sub(2) })
+    }
+}
+
 impl Modes {
     /// Sorts rules, which come in declaration order, by rank: section 5.5. Of equals the last one is the best.
     pub(crate) fn new(mut rules: Vec<Rule>, modes: usize) -> (Vec<Rule>, Self) {

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::Encoding;
-use crate::chars;
+use crate::chars::{self, FIRST_OF_NONCHARACTERS};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
@@ -24,7 +24,7 @@ const fn special() -> [u8; 256] {
         table[control] = SUSPECT;
         control += 1;
     }
-    table[0xEF] = SUSPECT;
+    table[FIRST_OF_NONCHARACTERS as usize] = SUSPECT;
     table[b'&' as usize] = 3;
     table[b'<' as usize] = 3;
     table[b'>' as usize] = 1;
@@ -36,12 +36,32 @@ const fn special() -> [u8; 256] {
 }
 
 /// Whether [`push`] writes `text` in UTF-8 as it is, wherever it stands. It may be so although this says no.
-pub(super) fn is_plain(text: &str) -> bool {
-    text.bytes().all(|byte| SPECIAL.get(usize::from(byte)) == Some(&0))
+#[inline]
+fn is_plain(text: &str) -> bool {
+    const BLOCK: usize = 16;
+    let (blocks, rest) = text.as_bytes().as_chunks::<BLOCK>();
+    // Without branches, so that many bytes are checked at once.
+    let is_special = |byte: u8| {
+        u8::from(byte < b' ')
+            | u8::from(matches!(byte, b'&' | b'<' | b'>' | b'"' | FIRST_OF_NONCHARACTERS))
+    };
+    let is_plain =
+        |block: &[u8; BLOCK]| block.iter().fold(0, |all, &byte| all | is_special(byte)) == 0;
+    let bits = |byte: u8| SPECIAL.get(usize::from(byte)).copied().unwrap_or(SUSPECT);
+    rest.iter().fold(0, |all, &byte| all | bits(byte)) == 0 && blocks.iter().all(is_plain)
 }
 
 /// Returns false, and writes nothing, if XML doesn't allow a character of `text`.
+#[inline]
 pub(super) fn push(out: &mut String, text: &str, place: Place, encoding: Encoding) -> bool {
+    if matches!(encoding, Encoding::Utf8 | Encoding::Utf16) && is_plain(text) {
+        out.push_str(text);
+        return true;
+    }
+    push_escaped(out, text, place, encoding)
+}
+
+fn push_escaped(out: &mut String, text: &str, place: Place, encoding: Encoding) -> bool {
     let before = out.len();
     let whole = matches!(encoding, Encoding::Utf8 | Encoding::Utf16) || text.is_ascii();
     let mask = match place {
