@@ -262,6 +262,13 @@ impl Document {
         self.unparsed.get(name).map(|uri| &**uri)
     }
 
+    /// How many of the document's bytes are some of `owner`, because it was made by [`Document::parse_shared`].
+    #[must_use]
+    pub fn bytes_shared_with(&self, owner: &[u8]) -> usize {
+        let source = self.text.source();
+        if owner.as_ptr_range().contains(&source.as_ptr()) { source.len() } else { 0 }
+    }
+
     /// The heap memory of the document, in bytes.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
