@@ -1,7 +1,7 @@
 //! Finds the rules that can match a node, by mode, kind and name, best first.
 
 use std::cmp::Ordering;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use xml::{Kind, Node};
 use xpath::{ExpandedName, Matched};
@@ -24,8 +24,8 @@ struct Table {
     /// Those for one name.
     named: Vec<List>,
     /// Indices of `named`, by namespace within local name.
-    elements: HashMap<String, Vec<(String, u32)>>,
-    attributes: HashMap<String, Vec<(String, u32)>>,
+    elements: BTreeMap<String, Vec<(String, u32)>>,
+    attributes: BTreeMap<String, Vec<(String, u32)>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,7 +94,7 @@ impl Modes {
 
     pub(crate) fn candidates(&self, mode: u32, node: Node<'_>) -> Option<Candidates> {
         let table = self.tables.get(mode as usize)?;
-        let named = |class: Class, names: &HashMap<String, Vec<(String, u32)>>| {
+        let named = |class: Class, names: &BTreeMap<String, Vec<(String, u32)>>| {
             let found = names.get(node.local_name());
             let same = |(uri, _): &&(String, u32)| uri == node.namespace();
             let list = found.and_then(|all| all.iter().find(same)).map(|(_, list)| *list);
@@ -140,8 +140,8 @@ impl Table {
         Self {
             general: [const { Vec::new() }; CLASSES],
             named: Vec::new(),
-            elements: HashMap::new(),
-            attributes: HashMap::new(),
+            elements: BTreeMap::new(),
+            attributes: BTreeMap::new(),
         }
     }
 
@@ -179,7 +179,7 @@ impl Table {
 
 fn add_named(
     lists: &mut Vec<List>,
-    names: &mut HashMap<String, Vec<(String, u32)>>,
+    names: &mut BTreeMap<String, Vec<(String, u32)>>,
     name: &ExpandedName,
     number: u32,
 ) {

@@ -38,17 +38,25 @@ const fn special() -> [u8; 256] {
 /// Whether [`push`] writes `text` in UTF-8 as it is, wherever it stands. It may be so although this says no.
 #[inline]
 fn is_plain(text: &str) -> bool {
-    const BLOCK: usize = 16;
-    let (blocks, rest) = text.as_bytes().as_chunks::<BLOCK>();
-    // Without branches, so that many bytes are checked at once.
-    let is_special = |byte: u8| {
-        u8::from(byte < b' ')
-            | u8::from(matches!(byte, b'&' | b'<' | b'>' | b'"' | FIRST_OF_NONCHARACTERS))
-    };
-    let is_plain =
-        |block: &[u8; BLOCK]| block.iter().fold(0, |all, &byte| all | is_special(byte)) == 0;
+    let (blocks, rest) = text.as_bytes().as_chunks();
     let bits = |byte: u8| SPECIAL.get(usize::from(byte)).copied().unwrap_or(SUSPECT);
-    rest.iter().fold(0, |all, &byte| all | bits(byte)) == 0 && blocks.iter().all(is_plain)
+    rest.iter().fold(0, |all, &byte| all | bits(byte)) == 0 && blocks.iter().all(is_plain_block)
+}
+
+/// The same, without branches, so that all bytes are checked at once.
+#[inline]
+fn is_plain_block(block: &[u8; 16]) -> bool {
+    // What a comparison of vectors makes.
+    let mask = |holds: bool| if holds { u8::MAX } else { 0 };
+    let special = block.map(|byte| {
+        mask(byte < b' ')
+            | mask(byte == b'&')
+            | mask(byte == b'<')
+            | mask(byte == b'>')
+            | mask(byte == b'"')
+            | mask(byte == FIRST_OF_NONCHARACTERS)
+    });
+    special == [0; 16]
 }
 
 /// Returns false, and writes nothing, if XML doesn't allow a character of `text`.

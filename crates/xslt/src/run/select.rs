@@ -77,12 +77,18 @@ impl<'d> Machine<'_, 'd> {
     /// evaluates it, or fails.
     #[inline(always)]
     pub(super) fn text_in(&mut self, node: Node<'d>, name: u32) -> Option<&'d str> {
-        let (_, filter) = self.state.source_name(name)?;
+        let filter = match self.state.names.get(name as usize)? {
+            SourceName::Known(_, filter) => Some(*filter),
+            SourceName::Absent => None,
+            SourceName::Unknown => self.state.find_source_name(name).map(|(_, filter)| filter),
+        };
+        let Some(filter) = filter else { return Some("") };
+        let budget = self.state.budget;
         let mut children = node.filtered_children(filter);
         let found = children.next();
-        let budget = self.state.budget;
         budget.charge_steps(children.take_visited()).ok()?;
-        let text = found?.sole_text()?;
+        let Some(found) = found else { return Some("") };
+        let text = found.sole_text()?;
         budget.charge_reading(text.len()).ok()?;
         budget.charge_memory(text.len()).ok()?;
         Some(text)

@@ -139,18 +139,17 @@ impl Body {
     /// The old body is malformed; `bytes` is not UTF-8; the budget.
     pub fn replace_payload(&mut self, bytes: Vec<u8>, budget: &Budget) -> Result<(), Failure> {
         let text = String::from_utf8(bytes).map_err(|error| self.malformed(&error))?;
-        let is_text = xml::is_text(&text);
-        self.replace_payload_by(text, is_text, budget)
+        self.replace_payload_by(text, false, budget)
     }
 
-    /// The same by text; `is_text`: XML allows all of its characters.
+    /// The same by text; `is_checked`: XML allows all of its characters.
     ///
     /// # Errors
     /// As [`Body::replace_payload`].
     pub(crate) fn replace_payload_by(
         &mut self,
         text: String,
-        is_text: bool,
+        is_checked: bool,
         budget: &Budget,
     ) -> Result<(), Failure> {
         let payload = soap::without_declaration(&text);
@@ -162,7 +161,8 @@ impl Body {
             return self.replace(Format::Xml, text, budget);
         };
         budget.charge_memory(text.len())?;
-        let written = match self.around_payload(budget)?.filter(|_| is_text) {
+        let is_text = || is_checked || xml::is_text(payload);
+        let written = match self.around_payload(budget)?.filter(|_| is_text()) {
             Some((before, after)) => {
                 budget.charge_memory(before.len())?;
                 let after_bytes: usize = after.iter().map(|piece| piece.len()).sum();
