@@ -374,6 +374,10 @@ fn a_large_body_is_written_on_a_thread_for_heavy_work() {
     let mut run = begin(edits, &format!("<a><s>IBM</s>{large}</a>"));
     assert!(matches!(run.next(&world), Event::Heavy));
     assert!(matches!(run.next_heavy(&world), Event::Respond(..)));
+    // The memory of its nodes does not count.
+    let items = "<item>0123456789</item>".repeat(4_000);
+    let mut run = begin(edits, &format!("<a><s>IBM</s>{items}</a>"));
+    assert!(matches!(run.next(&world), Event::Respond(..)));
     // One that cannot be written fails with its place.
     let mut run = begin(declares, &format!("{{{large}"));
     assert!(matches!(run.next(&world), Event::Heavy));

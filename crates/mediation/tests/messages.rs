@@ -9,7 +9,7 @@ mod support;
 use std::fmt::Write as _;
 
 use penstock_mediation::{Body, BodyUse, Code, Format, Message, PropertyScope, PropertyValue};
-use support::{compile, logged, message, run, run_main};
+use support::{Outcome, compile, logged, message, run, run_main};
 use xpath::Budget;
 
 const JSON: &str = "application/json";
@@ -560,6 +560,51 @@ fn a_stylesheet_replaces_what_it_transforms() {
         format!("{name}<sequence name=\"main\"><xslt key=\"s\" source=\"$body\"/></sequence>");
     let (written, _) = run_main(&artefacts, envelope("", "<o/><o/>"), Budget::default()).finish();
     assert!(written.contains("<e:Body><m>e:Body</m></e:Body>"), "{written}");
+    // In Latin-1, the same bytes as `é` in UTF-8.
+    let encoded = sheet("xml\" encoding=\"ISO-8859-1", "<n xmlns=\"\">\u{c3}\u{a9}</n>");
+    let artefacts = format!("{encoded}<sequence name=\"main\"><xslt key=\"s\"/></sequence>");
+    let ran = run_main(&artefacts, xml(), Budget::default());
+    assert_eq!(ran.finish().0, "<n>\u{c3}\u{a9}</n>");
+}
+
+#[test]
+fn the_text_that_a_document_shares_with_its_body_is_charged_once() {
+    const TEXT: usize = 100_000;
+    let log = "<sequence name=\"main\"><log><property name=\"n\" expression=\"count(//*)\"/></log></sequence>";
+    let xml = |text: &str| message("application/xml", &format!("<a>{}</a>", text.repeat(TEXT)));
+    let budget = || Budget::new(1_000_000, TEXT as u64 / 2);
+    let ran = run_main(log, xml("x"), budget());
+    assert!(matches!(ran.outcome, Outcome::Ended), "{ran:?}");
+    // Line ends are normalised in a copy, which is charged.
+    let ran = run_main(log, xml("\r"), budget());
+    assert!(matches!(ran.outcome, Outcome::Failed(_)), "{ran:?}");
+}
+
+#[test]
+fn a_result_takes_the_place_of_the_payload_whatever_the_prefixes_of_its_envelope() {
+    let sheet = "<localEntry key=\"s\"><xsl:stylesheet version=\"1.0\" xmlns:xsl=\"http://www.w3.org/1999/XSL/Transform\">\
+                 <xsl:template match=\"/*\"><n xmlns=\"\"/></xsl:template></xsl:stylesheet></localEntry>\
+                 <sequence name=\"main\"><xslt key=\"s\"/></sequence>";
+    const SOAP: &str = "http://schemas.xmlsoap.org/soap/envelope/";
+    for (start, end) in [
+        (format!("<e:Envelope xmlns:e='{SOAP}'><e:Body>"), "</e:Body></e:Envelope>"),
+        (format!("<Envelope xmlns='{SOAP}'><Body>"), "</Body></Envelope>"),
+        (
+            format!("<Envelope xmlns='{SOAP}'><e:Body xmlns:e='{SOAP}' xmlns=''>"),
+            "</e:Body></Envelope>",
+        ),
+        (format!("<e:Envelope xmlns:e='{SOAP}'><Body xmlns='{SOAP}'>"), "</Body></e:Envelope>"),
+    ] {
+        let message = message("text/xml", &format!("{start}<o xmlns='u'>1</o>{end}"));
+        let (written, _) = run_main(sheet, message, Budget::default()).finish();
+        let document = xml::Document::parse(written.as_bytes());
+        let document = document.unwrap_or_else(|error| panic!("{written}: {error}"));
+        let name =
+            |node: xml::Node<'_>| (node.local_name().to_owned(), node.namespace().to_owned());
+        let names: Vec<_> = document.root().descendants().map(name).collect();
+        let expected = [("Envelope", SOAP), ("Body", SOAP), ("n", "")];
+        assert_eq!(names, expected.map(|(local, uri)| (local.into(), uri.into())), "{written}");
+    }
 }
 
 #[test]

@@ -259,21 +259,7 @@ impl Tree {
     pub(crate) fn copying(source: &Document) -> Self {
         let mut nodes = Vec::with_capacity(source.nodes.len());
         nodes.push(Document::NOTHING);
-        Self::of(Document {
-            text: source.text.clone(),
-            source_len: source.source_len,
-            nodes,
-            attributes: source.attributes.clone(),
-            tags: source.tags.clone(),
-            declarations: source.declarations.clone(),
-            instructions: source.instructions.clone(),
-            names: source.names.clone(),
-            origins: source.origins.clone(),
-            unparsed: source.unparsed.clone(),
-            id_attributes: source.id_attributes.clone(),
-            base: source.base.clone(),
-            ..Document::with_capacity(0, SharedNames::none())
-        })
+        Self::of(source.with_nodes(nodes))
     }
 
     fn of(document: Document) -> Self {

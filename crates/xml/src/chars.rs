@@ -157,7 +157,14 @@ pub(crate) fn first_illegal(text: &str) -> Option<usize> {
         from = from.saturating_add(BLOCK);
     }
     // The rest is within the last block, which overlaps another.
-    if text.as_bytes().last_chunk().is_some_and(|last| !is_suspect(last)) {
+    if text.as_bytes().last_chunk::<BLOCK>().is_some_and(|last| !is_suspect(last)) {
+        return None;
+    }
+    // So is what is left of a text without a whole block.
+    if blocks.is_empty()
+        && !is_suspect(rest)
+        && rest.last_chunk::<PART>().is_some_and(|last| !is_suspect(last))
+    {
         return None;
     }
     illegal(from, rest)
@@ -179,28 +186,31 @@ pub(crate) fn is_plain(bytes: &[u8]) -> bool {
 }
 
 /// The first byte of U+FFFE and U+FFFF.
-const FIRST_OF_NONCHARACTERS: u8 = 0xEF;
+pub(crate) const FIRST_OF_NONCHARACTERS: u8 = 0xEF;
 
 /// Whether it is a control character other than tab, line feed and carriage return.
 fn is_control(byte: u8) -> bool {
     byte < b' ' && !matches!(byte, b'\t' | b'\n' | b'\r')
 }
 
-/// Whether there is a control character other than line feed, or the first byte of a character that XML may not allow.
-/// Without branches, so that many bytes are checked at once.
+/// Bytes that are checked at once.
+const PART: usize = 16;
+
+/// Whether there is a control character other than line feed, or the first byte of a character that XML may not allow,
+/// in the parts of 16 bytes. Without branches, so that many bytes are checked at once.
 #[inline]
-fn is_suspect(block: &[u8; 64]) -> bool {
+fn is_suspect(block: &[u8]) -> bool {
     // What a comparison of vectors makes.
     let mask = |holds: bool| if holds { u8::MAX } else { 0 };
-    let (parts, _) = block.as_chunks::<16>();
-    let mut suspects = [0_u8; 16];
+    let (parts, _) = block.as_chunks::<PART>();
+    let mut suspects = [0_u8; PART];
     for part in parts {
         for (suspect, &byte) in suspects.iter_mut().zip(part) {
             let control = mask(byte < b' ') & !mask(byte == b'\n');
             *suspect |= control | mask(byte == FIRST_OF_NONCHARACTERS);
         }
     }
-    suspects != [0; 16]
+    suspects != [0; PART]
 }
 
 #[cfg(test)]

@@ -262,6 +262,21 @@ impl Document {
         self.unparsed.get(name).map(|uri| &**uri)
     }
 
+    /// An estimate of the bytes that it takes when it is written: all its text, or all its nodes with short names.
+    #[must_use]
+    pub fn written_bytes(&self) -> usize {
+        const NODE_BYTES: usize = 12;
+        let nodes = self.nodes.len().saturating_add(self.attributes.len());
+        self.text.len().max(nodes.saturating_mul(NODE_BYTES))
+    }
+
+    /// How many of the document's bytes are some of `owner`, because it was made by [`Document::parse_shared`].
+    #[must_use]
+    pub fn bytes_shared_with(&self, owner: &[u8]) -> usize {
+        let source = self.text.source();
+        if owner.as_ptr_range().contains(&source.as_ptr()) { source.len() } else { 0 }
+    }
+
     /// The heap memory of the document, in bytes.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {

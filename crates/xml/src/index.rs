@@ -39,6 +39,9 @@ pub(crate) struct Shortcut {
     holder: u32,
 }
 
+/// Up to this many namespaces in scope are searched rather than hashed.
+const FEW: usize = 8;
+
 /// Levels that are climbed without a look at the shortcuts.
 const LEVELS: u32 = 16;
 
@@ -72,6 +75,12 @@ pub(crate) struct NamespaceScope {
     visited: usize,
     /// (prefix, URI): `xml` first, then nearest declarations first.
     bindings: Vec<(Symbol, Symbol)>,
+}
+
+impl NamespaceScope {
+    pub(crate) fn bindings(&self) -> &[(Symbol, Symbol)] {
+        &self.bindings
+    }
 }
 
 impl Indexes {
@@ -238,14 +247,26 @@ impl Document {
         if let Some(scope) = last.as_ref().filter(|scope| scope.holder == holder) {
             return Arc::clone(scope);
         }
-        let mut seen = HashSet::from([XML]);
-        let mut bindings = vec![(XML, XML_URI)];
-        let mut visited = 0_usize;
+        let mut bindings = Vec::with_capacity(FEW);
+        bindings.push((XML, XML_URI));
+        let (mut seen, mut visited) = (HashSet::new(), 0_usize);
         let mut next = Some(Node::new(self, holder));
         while let Some(declaring) = next {
             let declared = self.declarations_of(declaring.record());
-            let declared = declared.inspect(|_| visited = visited.saturating_add(1));
-            bindings.extend(declared.filter(|(prefix, _)| seen.insert(*prefix)));
+            for (prefix, uri) in declared {
+                visited = visited.saturating_add(1);
+                let is_new = if bindings.len() < FEW {
+                    bindings.iter().all(|(known, _)| *known != prefix)
+                } else {
+                    if seen.is_empty() {
+                        seen.extend(bindings.iter().map(|(known, _)| *known));
+                    }
+                    seen.insert(prefix)
+                };
+                if is_new {
+                    bindings.push((prefix, uri));
+                }
+            }
             visited = visited.saturating_add(1);
             next = declaring.parent().map(|above| Node::new(self, self.scope_holder(above)));
         }

@@ -265,7 +265,7 @@ impl<'d> Node<'d> {
 
     /// The text of an element whose only child is a text.
     #[must_use]
-    #[inline]
+    #[inline(always)]
     pub fn sole_text(self) -> Option<&'d str> {
         let record = self.document.record(self.document.first(self.index));
         let is_sole = record.parent == self.index && record.next == NONE && record.kind() == TEXT;

@@ -1,8 +1,9 @@
 //! Copies a document without some of its nodes, or an element as a document of its own.
 
 use crate::build::Tree;
-use crate::document::{Document, NO_PARENT, NONE, ROOT, Record};
-use crate::names::number;
+use crate::document::{Document, NO_PARENT, NONE, ROOT, Record, next_serial};
+use crate::index::Indexes;
+use crate::names::{XML, number};
 use crate::node::Node;
 
 impl Document {
@@ -63,26 +64,50 @@ impl Document {
 impl Document {
     /// The element `top` and everything below it. In documents in order only, where they are neighbours.
     fn slice_of(&self, top: u32) -> Self {
-        let mut copy = Tree::copying(self).document;
         let end = self.end(top);
         // The root is before them.
         let shift = top.wrapping_sub(1);
         let all = self.nodes.get(top as usize..end as usize).unwrap_or(&[]);
-        copy.nodes.extend(all.iter().map(|record| Record {
+        let mut nodes = Vec::with_capacity(all.len().saturating_add(1));
+        nodes.push(Self::NOTHING);
+        nodes.extend(all.iter().map(|record| Record {
             parent: record.parent.wrapping_sub(shift),
-            next: if record.next == NONE { NONE } else { record.next.wrapping_sub(shift) },
+            // There is none before `top`: NONE stays what it is.
+            next: record.next.saturating_sub(shift),
             ..*record
         }));
-        if let Some(first) = copy.nodes.get_mut(1) {
+        if let Some(first) = nodes.get_mut(1) {
             (first.parent, first.next) = (ROOT, NONE);
         }
+        let mut copy = self.with_nodes(nodes);
         let is_copied = |owner: &u32| (top..end).contains(owner);
         for attribute in &mut copy.attributes {
             let owner = Some(attribute.owner).filter(is_copied);
             attribute.owner = owner.map_or(NO_PARENT, |owner| owner.wrapping_sub(shift));
         }
-        copy.nodes.shrink_to_fit();
         copy
+    }
+
+    /// A copy with other nodes; what refers to nodes by number is as it was.
+    pub(crate) fn with_nodes(&self, nodes: Vec<Record>) -> Self {
+        Self {
+            serial: next_serial(),
+            text: self.text.clone(),
+            source_len: self.source_len,
+            nodes,
+            attributes: self.attributes.clone(),
+            tags: self.tags.clone(),
+            declarations: self.declarations.clone(),
+            instructions: self.instructions.clone(),
+            names: self.names.clone(),
+            origins: self.origins.clone(),
+            links: None,
+            id_attributes: self.id_attributes.clone(),
+            unparsed: self.unparsed.clone(),
+            chains: None,
+            base: self.base.clone(),
+            indexes: Indexes::default(),
+        }
     }
 }
 
@@ -108,9 +133,11 @@ impl<'d> Node<'d> {
         } else {
             document.copied(self, |_| false)
         };
-        for (prefix, uri) in self.namespaces_in_scope().filter(|(prefix, _)| *prefix != "xml") {
-            let (prefix, uri) = (copy.names.symbol(prefix), copy.names.symbol(uri));
-            copy.declare(1, prefix, uri);
+        // The names of the copy have the same numbers.
+        for (prefix, uri) in document.scope(self).bindings() {
+            if *prefix != XML {
+                copy.declare(1, *prefix, *uri);
+            }
         }
         copy
     }

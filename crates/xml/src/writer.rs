@@ -157,23 +157,36 @@ impl Writer {
 
     /// Returns the bytes written so far, so that a large output needn't be held in memory.
     pub fn take(&mut self) -> Vec<u8> {
+        let text = self.take_text();
+        self.options.encoding.encode(text)
+    }
+
+    fn take_text(&mut self) -> String {
         if std::mem::take(&mut self.in_cdata) {
             self.out.push_str("]]>");
         }
-        let text = std::mem::take(&mut self.out);
-        self.options.encoding.encode(text)
+        std::mem::take(&mut self.out)
     }
 
     /// Closes open elements and returns the bytes not taken yet.
     ///
     /// # Errors
     /// [`ErrorKind::NotInEncoding`] for names in a start tag.
-    pub fn finish(mut self) -> Result<Vec<u8>, Error> {
+    pub fn finish(self) -> Result<Vec<u8>, Error> {
+        let encoding = self.options.encoding;
+        Ok(encoding.encode(self.finish_text()?))
+    }
+
+    /// As [`Writer::finish`], before it is encoded.
+    ///
+    /// # Errors
+    /// As [`Writer::finish`].
+    pub fn finish_text(mut self) -> Result<String, Error> {
         while !self.open.is_empty() {
             self.end_element()?;
         }
         self.begin();
-        Ok(self.take())
+        Ok(self.take_text())
     }
 
     fn begin(&mut self) {
@@ -273,7 +286,9 @@ impl Writer {
             self.out.push_str(if prefix.is_empty() { " xmlns" } else { " xmlns:" });
             self.out.push_str(prefix);
             self.out.push_str("=\"");
-            escape::push(&mut self.out, uri, Place::Attribute, encoding);
+            if !escape::push(&mut self.out, uri, Place::Attribute, encoding) {
+                return Err(ErrorKind::BadText.into());
+            }
             self.out.push('"');
         }
         for attribute in &self.attributes {

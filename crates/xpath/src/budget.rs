@@ -89,7 +89,10 @@ impl Budget {
     /// As [`Budget::charge_steps`].
     #[inline]
     pub fn charge_reading(&self, bytes: usize) -> Result<(), BudgetExceeded> {
-        self.charge_steps((bytes / READ_BYTES_PER_STEP) as u64)
+        match (bytes / READ_BYTES_PER_STEP) as u64 {
+            0 => Ok(()),
+            steps => self.charge_steps(steps),
+        }
     }
 
     /// Charges the steps of handling `bytes` of text character by character.

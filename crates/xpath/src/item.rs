@@ -76,7 +76,19 @@ impl<'d> Item<'d> {
     ///
     /// # Errors
     /// [`BudgetExceeded`].
+    #[inline]
     pub fn charged_string_value(self, budget: &Budget) -> Result<Cow<'d, str>, BudgetExceeded> {
+        match self.node().and_then(Node::sole_text) {
+            Some(text) => {
+                budget.charge_reading(text.len())?;
+                Ok(Cow::Borrowed(text))
+            }
+            None => self.joined_string_value(budget),
+        }
+    }
+
+    /// The same of anything else than an element with a single text.
+    fn joined_string_value(self, budget: &Budget) -> Result<Cow<'d, str>, BudgetExceeded> {
         let Some(node) = self.node() else {
             self.charge_scope(budget)?;
             let uri = self.binding().map_or("", |(_, uri)| uri);
@@ -85,10 +97,6 @@ impl<'d> Item<'d> {
         };
         if !node.is_element() && node.kind() != Kind::Root {
             let text = node.text();
-            budget.charge_reading(text.len())?;
-            return Ok(Cow::Borrowed(text));
-        }
-        if let Some(text) = node.sole_text() {
             budget.charge_reading(text.len())?;
             return Ok(Cow::Borrowed(text));
         }

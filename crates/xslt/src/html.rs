@@ -301,6 +301,9 @@ impl Sink for HtmlWriter {
         if !is_ncname(name.local) || !(name.prefix.is_empty() || is_ncname(name.prefix)) {
             return Err(xml::ErrorKind::BadName(name.local.to_owned()).into());
         }
+        if !is_text(name.namespace) {
+            return Err(xml::ErrorKind::BadText.into());
+        }
         self.check_literal(name.local)?;
         self.check_literal(name.prefix)?;
         self.before_content()?;
@@ -348,7 +351,7 @@ impl Sink for HtmlWriter {
     }
 
     fn attribute(&mut self, name: QNameRef<'_>, value: &str) -> Written {
-        if !is_text(value) {
+        if !is_text(value) || !is_text(name.namespace) {
             return Err(xml::ErrorKind::BadText.into());
         }
         if !is_ncname(name.local) {

@@ -111,6 +111,20 @@ impl Stylesheet {
         Ok(())
     }
 
+    /// The same, with a string as the result: in UTF-8, unless `xsl:output` wants a part of it. If
+    /// [it is not text](Self::is_text), XML allows all characters in it.
+    ///
+    /// # Errors
+    /// As [`Stylesheet::transform`].
+    pub fn transform_to_string(
+        &self,
+        source: &xml::Document,
+        options: &Options<'_>,
+        budget: &Budget,
+    ) -> Result<String, Error> {
+        run::transform_to_string(&self.program, source, options, budget)
+    }
+
     /// The same, with a document as the result, which is neither written nor parsed: `xsl:output` has no effect.
     ///
     /// # Errors

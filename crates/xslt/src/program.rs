@@ -49,7 +49,7 @@ pub(crate) enum Method {
 }
 
 /// The combined `xsl:output` declarations: section 16.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct OutputSpec {
     pub(crate) method: Method,
     /// Of the method xml; the encoding applies to all methods.
@@ -59,6 +59,17 @@ pub(crate) struct OutputSpec {
 }
 
 impl OutputSpec {
+    /// The same in UTF-8, unless its encoding is a part of that.
+    pub(crate) fn in_utf8(self: &Arc<Self>) -> Arc<Self> {
+        if matches!(self.writer.encoding, xml::Encoding::Utf8 | xml::Encoding::UsAscii) {
+            return Arc::clone(self);
+        }
+        let mut other = Self::clone(self);
+        other.writer.encoding = xml::Encoding::Utf8;
+        Arc::make_mut(&mut other.html).encoding = xml::Encoding::Utf8;
+        Arc::new(other)
+    }
+
     /// Section 16: `media-type`, or the default of the method.
     pub(crate) fn media_type(&self) -> &str {
         let default = match self.method {
@@ -276,10 +287,19 @@ pub(crate) struct Literal {
 pub(crate) struct MarkupOp {
     pub(crate) literal: Literal,
     pub(crate) markup: xml::PreparedMarkup,
-    /// The operations that provide the values in it, in order.
-    pub(crate) holes: Vec<usize>,
+    /// What provides the values in it, in order.
+    pub(crate) holes: Vec<Hole>,
     /// The address after the run.
     pub(crate) end: usize,
+}
+
+/// A value in prebuilt markup.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Hole {
+    /// The operation that provides it.
+    pub(crate) op: usize,
+    /// The number of a name, if it is the first child of that name: [`Shortcut::Child`].
+    pub(crate) child: Option<u32>,
 }
 
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! Finds the rules that can match a node, by mode, kind and name, best first.
 
 use std::cmp::Ordering;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use xml::{Kind, Node};
 use xpath::{ExpandedName, Matched};
@@ -24,8 +24,8 @@ struct Table {
     /// Those for one name.
     named: Vec<List>,
     /// Indices of `named`, by namespace within local name.
-    elements: HashMap<String, Vec<(String, u32)>>,
-    attributes: HashMap<String, Vec<(String, u32)>>,
+    elements: BTreeMap<String, Vec<(String, u32)>>,
+    attributes: BTreeMap<String, Vec<(String, u32)>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +52,23 @@ pub(crate) struct Candidates {
 
 const NO_NAME: u32 = u32::MAX;
 
+/// The [`Candidates`] of nodes of one class and name, once they are known. Zero: they are not.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Known(u32);
+
+impl Known {
+    pub(crate) fn of(candidates: Candidates) -> Self {
+        // There are fewer lists than that.
+        Self(candidates.named.wrapping_add(2))
+    }
+
+    /// Those of an element, or of an attribute.
+    pub(crate) fn candidates(self, is_attribute: bool) -> Option<Candidates> {
+        let class = if is_attribute { Class::Attribute } else { Class::Element };
+        (self.0 != 0).then(|| Candidates { class, named: self.0.wrapping_sub(2) })
+    }
+}
+
 impl Modes {
     /// Sorts rules, which come in declaration order, by rank: section 5.5. Of equals the last one is the best.
     pub(crate) fn new(mut rules: Vec<Rule>, modes: usize) -> (Vec<Rule>, Self) {
@@ -77,7 +94,7 @@ impl Modes {
 
     pub(crate) fn candidates(&self, mode: u32, node: Node<'_>) -> Option<Candidates> {
         let table = self.tables.get(mode as usize)?;
-        let named = |class: Class, names: &HashMap<String, Vec<(String, u32)>>| {
+        let named = |class: Class, names: &BTreeMap<String, Vec<(String, u32)>>| {
             let found = names.get(node.local_name());
             let same = |(uri, _): &&(String, u32)| uri == node.namespace();
             let list = found.and_then(|all| all.iter().find(same)).map(|(_, list)| *list);
@@ -123,8 +140,8 @@ impl Table {
         Self {
             general: [const { Vec::new() }; CLASSES],
             named: Vec::new(),
-            elements: HashMap::new(),
-            attributes: HashMap::new(),
+            elements: BTreeMap::new(),
+            attributes: BTreeMap::new(),
         }
     }
 
@@ -162,7 +179,7 @@ impl Table {
 
 fn add_named(
     lists: &mut Vec<List>,
-    names: &mut HashMap<String, Vec<(String, u32)>>,
+    names: &mut BTreeMap<String, Vec<(String, u32)>>,
     name: &ExpandedName,
     number: u32,
 ) {

@@ -20,7 +20,7 @@ use crate::load::Resolver;
 use crate::options::Options;
 use crate::output::{Output, unencodable};
 use crate::program::{Global, Program};
-use crate::rules::Candidates;
+use crate::rules::Known;
 pub(crate) use environment::text_of;
 use machine::Machine;
 use select::SourceName;
@@ -126,7 +126,7 @@ pub(crate) struct State<'d> {
     /// Counts of `xsl:number`, by instruction and node.
     counts: HashMap<(usize, Item<'d>), u64>,
     /// The rules for each name of the source, by mode, where they were looked up before.
-    candidates: Vec<Vec<Option<Candidates>>>,
+    candidates: Vec<Vec<Known>>,
     /// The names in [`Program::names`] as names of the source.
     names: Vec<SourceName>,
     budget: &'d Budget,
@@ -166,6 +166,16 @@ pub(crate) fn transform(
 ) -> Result<Vec<u8>, Error> {
     let output = || crate::deferred::output(&program.output);
     run_into(program, source, options, budget, output, written)
+}
+
+pub(crate) fn transform_to_string(
+    program: &Program,
+    source: &Document,
+    options: &Options<'_>,
+    budget: &Budget,
+) -> Result<String, Error> {
+    let output = || crate::deferred::output(&program.output.in_utf8());
+    run_into(program, source, options, budget, output, text)
 }
 
 pub(crate) fn transform_to_document(
@@ -241,15 +251,17 @@ fn run<'d>(
 }
 
 /// As bytes.
-fn written(mut output: Output, program: &Program) -> RunResult<Vec<u8>> {
+fn written(output: Output, program: &Program) -> RunResult<Vec<u8>> {
+    encode(text(output, program)?, program.output.writer.encoding)
+}
+
+/// As a string, before it is encoded.
+fn text(mut output: Output, program: &Program) -> RunResult<String> {
     output.resolve_method(false).map_err(|error| error.located(program, None))?;
     match output {
-        Output::Html(writer) => {
-            let text = writer.finish()?;
-            encode(text, program.output.writer.encoding)
-        }
-        Output::Writer(writer) => Ok(writer.finish()?),
-        Output::Plain(text, encoding) => encode(text, encoding),
+        Output::Html(writer) => Ok(writer.finish()?),
+        Output::Writer(writer) => Ok(writer.finish_text()?),
+        Output::Plain(text, _) => Ok(text),
         Output::Tree(_) | Output::Text(_) | Output::Deferred(_) => {
             Err("internal error: the output is incomplete".into())
         }

@@ -7,7 +7,7 @@ mod cases;
 
 use cases::{all, sheet, transform};
 use xslt::ErrorKind::{self, Invalid, Limit, Resource, Transform, Unsupported};
-use xslt::{Budget, Error, NoResolver, Options, Stylesheet};
+use xslt::{Budget, Error, NoResolver, Options, Params, Stylesheet};
 
 const STACK_BYTES: usize = 2 << 20;
 
@@ -669,6 +669,35 @@ fn html_is_escaped() {
     );
     assert!(html("<xsl:processing-instruction name='p'>a>b</xsl:processing-instruction>").is_err());
     assert!(html("<xsl:element name='a b'/>").is_err());
+}
+
+#[test]
+fn a_character_that_xml_does_not_allow_is_an_error_wherever_it_is_written() {
+    const BAD: &str = "<xsl:value-of select='$bad'/>";
+    let params = Params::new().string("bad", "\u{1}");
+    for method in ["", "method='xml'", "method='html'"] {
+        for inside in [
+            format!("<o>{BAD}</o>"),
+            "<o><xsl:value-of select='$bad' disable-output-escaping='yes'/></o>".to_owned(),
+            format!("<o><p>{BAD}</p></o>"),
+            "<o><p a='{$bad}'/></o>".to_owned(),
+            format!("<o><xsl:comment>{BAD}</xsl:comment></o>"),
+            format!(
+                "<o><xsl:processing-instruction name='p'>{BAD}</xsl:processing-instruction></o>"
+            ),
+            "<xsl:element name='p:o' namespace='{$bad}'/>".to_owned(),
+            "<o><xsl:attribute name='p:a' namespace='{$bad}'>b</xsl:attribute></o>".to_owned(),
+        ] {
+            let text = format!(
+                "<xsl:output {method}/><xsl:param name='bad'/>\
+                 <xsl:template match='/'>{inside}</xsl:template>"
+            );
+            let compiled = Stylesheet::compile(sheet(&text).as_bytes(), &NoResolver).unwrap();
+            let source = xml::Document::parse(b"<a/>").unwrap();
+            let error = compiled.transform(&source, &params, &mut Vec::new()).unwrap_err();
+            assert_eq!(error.kind, Transform, "{method} {inside}\n  {error}");
+        }
+    }
 }
 
 #[test]

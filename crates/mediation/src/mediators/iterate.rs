@@ -126,6 +126,7 @@ impl Pieces {
             shell.body.replace(format, Vec::new(), scene.budget)?;
             Way::Between(Box::default(), Box::default())
         } else if let Some((before, after)) = message.body.around_payload(scene.budget)? {
+            let after = after.concat();
             scene.budget.charge_memory(before.len().saturating_add(after.len()))?;
             let around = [before.as_bytes(), after.as_bytes()];
             shell.body.replace_by(format, &around, scene.budget)?;
@@ -230,7 +231,7 @@ impl Pieces {
 /// Whether an item is an envelope of its own.
 fn is_whole(item: &[u8], format: Format) -> bool {
     let text = std::str::from_utf8(item).unwrap_or_default();
-    format != Format::Json && soap::is_envelope(text)
+    format != Format::Json && soap::is_envelope(soap::without_declaration(text))
 }
 
 fn undeclared() -> xml::WriterOptions {

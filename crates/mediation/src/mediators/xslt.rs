@@ -58,17 +58,19 @@ impl Mediator for Xslt {
     }
 
     fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
-        if self.source.is_none() && message.body.payload(scene.budget)?.is_none() {
+        let Some(made) = self.transform(scene, message)? else {
             scene.environment.log(crate::LogLevel::Warn, "xslt: the body is empty");
             return Ok(Next::Continue);
-        }
-        match (self.transform(scene, message)?, &self.target) {
+        };
+        match (made, &self.target) {
             (Made::Tree(document, _), Some(target)) => {
                 let value = PropertyValue::Xml(Arc::new(*document));
                 message.set(PropertyScope::Synapse, target, value, scene.budget)?;
             }
             (Made::Tree(document, place), None) => put(&document, place, message, scene.budget)?,
-            (Made::Payload(result), _) => message.body.replace_payload(result, scene.budget)?,
+            (Made::Payload(text), _) => {
+                message.body.replace_payload_by(text, true, scene.budget)?;
+            }
         }
         Ok(Next::Continue)
     }
@@ -77,7 +79,7 @@ impl Mediator for Xslt {
 /// The result, as its place wants it.
 enum Made {
     /// Of the payload, or of the whole envelope.
-    Payload(Vec<u8>),
+    Payload(String),
     Tree(Box<xml::Document>, Place),
 }
 
@@ -89,7 +91,12 @@ enum Place {
 }
 
 impl Xslt {
-    fn transform(&self, scene: &Scene<'_>, message: &Message) -> Result<Made, Failure> {
+    /// `None`: there is no payload to transform.
+    fn transform(&self, scene: &Scene<'_>, message: &Message) -> Result<Option<Made>, Failure> {
+        let payload = message.body.payload(scene.budget)?;
+        if self.source.is_none() && payload.is_none() {
+            return Ok(None);
+        }
         let view = scene.view(message);
         let sheet = self.sheet.get(scene, message)?;
         let (mut params, mut nodes) = (Params::new(), Vec::new());
@@ -105,7 +112,6 @@ impl Xslt {
         }
         let options = Options::new().params(&params).nodes(&nodes);
         let options = options.now_ms(scene.environment.unix_ms());
-        let payload = message.body.payload(scene.budget)?;
         let source = match &self.source {
             Some(source) => source.nodes(&view, scene.budget)?.first().copied(),
             None => payload,
@@ -139,34 +145,21 @@ impl Xslt {
             if made.element().is_none() {
                 return Err(fail("the result has no element"));
             }
-            return Ok(Made::Tree(Box::new(made), place.unwrap_or(Place::Node(source.id()))));
+            let place = place.unwrap_or(Place::Node(source.id()));
+            return Ok(Some(Made::Tree(Box::new(made), place)));
         }
-        let mut out = Vec::new();
-        let result = sheet.transform_with(document, &options, scene.budget, &mut out);
-        result.map_err(failed)?;
-        if sheet.is_text() {
-            let text = String::from_utf8_lossy(&out);
-            let wrapped = formatter::text_as_xml(&text, scene.budget)?;
-            if self.target.is_some() || place.is_some() {
-                return Ok(Made::Tree(
-                    Box::new(wrapped),
-                    place.unwrap_or(Place::Node(source.id())),
-                ));
-            }
-            out = markup::write(wrapped.root(), scene.budget)?;
-        } else if std::str::from_utf8(&out).is_err() {
-            // The stylesheet chose another encoding.
-            out = markup::write(self.parse(&out, scene.budget)?.root(), scene.budget)?;
+        let text = sheet.transform_to_string(document, &options, scene.budget).map_err(failed)?;
+        if !sheet.is_text() {
+            return Ok(Some(Made::Payload(text)));
         }
-        Ok(Made::Payload(out))
-    }
-
-    fn parse(&self, result: &[u8], budget: &Budget) -> Result<xml::Document, Failure> {
-        budget.charge_reading(result.len())?;
-        let document = xml::Document::parse(result);
-        let document = document.map_err(|error| fail(&format!("the result: {error}")))?;
-        budget.charge_memory(document.heap_bytes())?;
-        Ok(document)
+        let wrapped = formatter::text_as_xml(&text, scene.budget)?;
+        if self.target.is_some() || place.is_some() {
+            let place = place.unwrap_or(Place::Node(source.id()));
+            return Ok(Some(Made::Tree(Box::new(wrapped), place)));
+        }
+        let written = markup::write(wrapped.root(), scene.budget)?;
+        let written = String::from_utf8(written).map_err(|error| fail(&error.to_string()))?;
+        Ok(Some(Made::Payload(written)))
     }
 }
 

@@ -228,14 +228,14 @@ impl Body {
         }
     }
 
-    /// Its size in bytes, roughly: an edited tree by its memory.
+    /// Its size in bytes, of an edited tree an estimate.
     #[must_use]
     pub fn size(&self) -> usize {
         match &self.source {
             Source::Streaming => 0,
             Source::Bytes(bytes) | Source::Written(bytes) => bytes.len(),
             Source::Json => self.json.get().map_or(0, |document| document.text().len()),
-            Source::Xml => self.xml.get().map_or(0, |document| document.heap_bytes()),
+            Source::Xml => self.xml.get().map_or(0, |document| document.written_bytes()),
         }
     }
 

@@ -65,11 +65,12 @@ pub(crate) fn addressing(document: &xml::Document, local: &str) -> Option<String
     Some(address.unwrap_or(block).string_value().trim().to_owned())
 }
 
-/// Whether the first element of `text` is called `Envelope`.
+/// Whether the first element of `text`, which has no XML declaration, is called `Envelope`.
 pub(crate) fn is_envelope(text: &str) -> bool {
-    let tag = without_declaration(text).trim_start().strip_prefix('<').unwrap_or_default();
-    let name = tag.split(|next: char| next.is_whitespace() || next == '>').next();
-    name.and_then(|name| name.rsplit(':').next()) == Some("Envelope")
+    let tag = text.trim_start().strip_prefix('<').unwrap_or_default();
+    let end = tag.bytes().position(|byte| byte == b'>' || byte.is_ascii_whitespace());
+    let prefix = tag.get(..end.unwrap_or(tag.len())).and_then(|name| name.strip_suffix("Envelope"));
+    prefix.is_some_and(|prefix| prefix.is_empty() || prefix.ends_with(':'))
 }
 
 /// An envelope up to the start tag of its body, or a little further. `None` if that is not before the last piece, or
@@ -95,19 +96,20 @@ pub(crate) fn up_to_body(
     Ok(None)
 }
 
-/// The source of an envelope in `namespace` up to its payload, and what comes after a new one. `None` if a new payload
-/// without a namespace would get one there.
-pub(crate) fn around_payload<'d>(
-    old: &'d xml::Document,
-    namespace: &str,
-) -> Option<(&'d str, String)> {
+/// The source of an envelope up to its payload, and the pieces of what comes after a new one.
+pub(crate) type Around<'d> = (&'d str, [&'d str; 9]);
+
+/// Of an envelope in `namespace`. `None` if a new payload without a namespace would get one there.
+pub(crate) fn around_payload<'d>(old: &'d xml::Document, namespace: &str) -> Option<Around<'d>> {
     let body = part(old, "Body").filter(|body| body.namespace() == namespace)?;
     let envelope = body.parent()?;
     let payload = body.children().find(|child| child.is_element())?;
     let has_default = body.lookup_namespace("").is_some_and(|uri| !uri.is_empty());
-    let before = envelope.source_before(payload).filter(|_| !has_default)?;
-    let end = |node: Node<'_>| format!("</{}:{}>", node.prefix(), node.local_name());
-    Some((before, end(body) + &end(envelope)))
+    let (inner, outer) = (body.prefix(), envelope.prefix());
+    let is_prefixed = !inner.is_empty() && !outer.is_empty();
+    let before = envelope.source_before(payload).filter(|_| is_prefixed && !has_default)?;
+    let names = (body.local_name(), envelope.local_name());
+    Some((before, ["</", inner, ":", names.0, "></", outer, ":", names.1, ">"]))
 }
 
 /// An envelope in `namespace` with the header of `old`, which is an envelope or a header, and a body that `payload` writes;
@@ -124,9 +126,16 @@ pub(crate) fn envelope(
     let options = xml::WriterOptions { declaration: false, ..Default::default() };
     let mut writer = xml::Writer::new(options)?;
     let old_root = old.and_then(xml::Document::element).filter(|root| is_soap(*root, "Envelope"));
-    let prefix = old_root.map_or("soapenv", Node::prefix);
+    let old_prefix = old_root.map(Node::prefix).filter(|prefix| !prefix.is_empty());
+    let prefix = old_prefix.unwrap_or("soapenv");
     writer.start_element(xml::QNameRef::new(prefix, namespace, "Envelope"))?;
-    old_root.map_or(Ok(()), |root| declare(root, namespace, &mut writer))?;
+    if let Some(root) = old_root {
+        // A payload without a namespace would get a default one.
+        let is_free = |(declared, uri): &(&str, &str)| {
+            !declared.is_empty() && (*declared != prefix || *uri == namespace)
+        };
+        declare(root.declarations().filter(is_free), namespace, &mut writer)?;
+    }
     if let Some(old) = old.and_then(header) {
         markup::charge_copy(old, budget)?;
         write_header(old, (prefix, namespace), &mut writer)?;
@@ -136,10 +145,14 @@ pub(crate) fn envelope(
     Ok(writer.finish()?)
 }
 
-/// Declares the namespaces that `element` declares, but for that of another version of SOAP.
-fn declare(element: Node<'_>, namespace: &str, out: &mut xml::Writer) -> Result<(), Failure> {
+/// Declares namespaces, but for that of another version of SOAP.
+fn declare<'d>(
+    declarations: impl Iterator<Item = (&'d str, &'d str)>,
+    namespace: &str,
+    out: &mut xml::Writer,
+) -> Result<(), Failure> {
     let is_other = |uri: &str| uri != namespace && matches!(uri, SOAP11 | SOAP12);
-    for (prefix, uri) in element.declarations().filter(|(_, uri)| !is_other(uri)) {
+    for (prefix, uri) in declarations.filter(|(_, uri)| !is_other(uri)) {
         out.namespace(prefix, uri)?;
     }
     Ok(())
@@ -162,10 +175,10 @@ fn write_header(
         return Ok(out.tree(header)?);
     }
     out.start_element(xml::QNameRef::new(prefix, namespace, "Header"))?;
-    declare(header, namespace, out)?;
+    declare(header.declarations(), namespace, out)?;
     for block in header.children().filter(|child| child.is_element()) {
         out.start_element(block.qname_ref())?;
-        declare(block, namespace, out)?;
+        declare(block.declarations(), namespace, out)?;
         for attribute in block.attributes() {
             let text = attribute.text();
             if attribute.namespace() != header.namespace() {
@@ -214,6 +227,7 @@ pub(crate) fn without_declaration(text: &str) -> &str {
     if !text.starts_with("<?xml") || text.starts_with("<?xml-") {
         return text;
     }
-    let end = text.as_bytes().windows(2).position(|two| two == b"?>");
-    end.and_then(|end| text.get(end + 2..)).map_or(text, str::trim_start)
+    // No value in it may have a `>`.
+    let end = text.split_once('>').filter(|(declaration, _)| declaration.ends_with('?'));
+    end.map_or(text, |(_, rest)| rest.trim_start())
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::Encoding;
-use crate::chars;
+use crate::chars::{self, FIRST_OF_NONCHARACTERS};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
@@ -24,7 +24,7 @@ const fn special() -> [u8; 256] {
         table[control] = SUSPECT;
         control += 1;
     }
-    table[0xEF] = SUSPECT;
+    table[FIRST_OF_NONCHARACTERS as usize] = SUSPECT;
     table[b'&' as usize] = 3;
     table[b'<' as usize] = 3;
     table[b'>' as usize] = 1;
@@ -36,12 +36,40 @@ const fn special() -> [u8; 256] {
 }
 
 /// Whether [`push`] writes `text` in UTF-8 as it is, wherever it stands. It may be so although this says no.
-pub(super) fn is_plain(text: &str) -> bool {
-    text.bytes().all(|byte| SPECIAL.get(usize::from(byte)) == Some(&0))
+#[inline]
+fn is_plain(text: &str) -> bool {
+    let (blocks, rest) = text.as_bytes().as_chunks();
+    let bits = |byte: u8| SPECIAL.get(usize::from(byte)).copied().unwrap_or(SUSPECT);
+    rest.iter().fold(0, |all, &byte| all | bits(byte)) == 0 && blocks.iter().all(is_plain_block)
+}
+
+/// The same, without branches, so that all bytes are checked at once.
+#[inline]
+fn is_plain_block(block: &[u8; 16]) -> bool {
+    // What a comparison of vectors makes.
+    let mask = |holds: bool| if holds { u8::MAX } else { 0 };
+    let special = block.map(|byte| {
+        mask(byte < b' ')
+            | mask(byte == b'&')
+            | mask(byte == b'<')
+            | mask(byte == b'>')
+            | mask(byte == b'"')
+            | mask(byte == FIRST_OF_NONCHARACTERS)
+    });
+    special == [0; 16]
 }
 
 /// Returns false, and writes nothing, if XML doesn't allow a character of `text`.
+#[inline]
 pub(super) fn push(out: &mut String, text: &str, place: Place, encoding: Encoding) -> bool {
+    if matches!(encoding, Encoding::Utf8 | Encoding::Utf16) && is_plain(text) {
+        out.push_str(text);
+        return true;
+    }
+    push_escaped(out, text, place, encoding)
+}
+
+fn push_escaped(out: &mut String, text: &str, place: Place, encoding: Encoding) -> bool {
     let before = out.len();
     let whole = matches!(encoding, Encoding::Utf8 | Encoding::Utf16) || text.is_ascii();
     let mask = match place {

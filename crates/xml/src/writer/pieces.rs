@@ -171,9 +171,7 @@ impl Sink for Writer {
             return Ok(true);
         }
         self.out.push('>');
-        if escape::is_plain(text) {
-            self.out.push_str(text);
-        } else if !escape::push(&mut self.out, text, Place::Text, encoding) {
+        if !escape::push(&mut self.out, text, Place::Text, encoding) {
             return Err(ErrorKind::BadText.into());
         }
         self.out.push_str("</");

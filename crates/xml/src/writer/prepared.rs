@@ -68,6 +68,7 @@ impl Writer {
             return Ok(false);
         }
         self.before_child()?;
+        self.out.reserve(prepared.bytes);
         let bound = |(prefix, uri): &(Box<str>, Box<str>)| self.scope.binds(prefix, uri);
         if !prepared.required.iter().all(bound) {
             return Ok(false);

@@ -7,7 +7,25 @@ use std::collections::HashSet;
 use xml::PreparedMarkupBuilder;
 
 use super::Compiler;
-use crate::program::{Avt, MarkupOp, Op};
+use crate::program::{Avt, Hole, MarkupOp, Op, Shortcut};
+
+impl Hole {
+    fn of(at: usize, op: &Op) -> Self {
+        let select = if let Op::ValueOf { select, .. } = op {
+            Some(select)
+        } else if let Op::Attribute(parts) = op
+            && let Avt::Expression(select) = &parts.1
+        {
+            Some(select)
+        } else {
+            None
+        };
+        let child = select.and_then(|select| {
+            if let Shortcut::Child(name) = select.shortcut { Some(name) } else { None }
+        });
+        Self { op: at, child }
+    }
+}
 
 /// Longest run, in operations.
 const RUN_MAX: usize = 1_000;
@@ -59,12 +77,12 @@ impl Compiler<'_> {
                 let (name, value) = &**parts;
                 let fixed = if let Avt::Text(value) = value { Some(value.as_str()) } else { None };
                 builder.attribute(name.as_ref(), fixed);
-                holes.extend(fixed.is_none().then_some(at));
+                holes.extend(fixed.is_none().then(|| Hole::of(at, op)));
             } else if let Op::Text(text) = op {
                 builder.text(text);
             } else if matches!(op, Op::ValueOf { .. }) {
                 builder.text_placeholder();
-                holes.push(at);
+                holes.push(Hole::of(at, op));
             } else {
                 builder.end_element();
             }

@@ -245,11 +245,13 @@ impl<'d> Machine<'_, 'd> {
         let mut output = std::mem::replace(&mut self.output, outside);
         let Output::Writer(writer) = &mut output else { return Ok(false) };
         let mut holes = op.holes.iter();
+        let within = self.state.in_source(self.registers.context);
         let written = writer.write_prepared(&op.markup, || -> RunResult<Cow<'d, str>> {
-            match holes.next() {
-                Some(hole) => self.fill(*hole),
-                None => Err("internal error: a hole too many".into()),
-            }
+            let Some(hole) = holes.next() else {
+                return Err("internal error: a hole too many".into());
+            };
+            let text = within.zip(hole.child).and_then(|(node, name)| self.text_in(node, name));
+            text.map_or_else(|| self.fill(hole.op), |text| Ok(Cow::Borrowed(text)))
         });
         self.output = output;
         let written = written?;
@@ -261,6 +263,7 @@ impl<'d> Machine<'_, 'd> {
     }
 
     /// The value for a hole of prebuilt markup.
+    #[inline(never)]
     fn fill(&mut self, hole: usize) -> RunResult<Cow<'d, str>> {
         let program = self.state.program;
         let text = match program.ops.get(hole) {

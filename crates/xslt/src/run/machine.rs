@@ -73,8 +73,8 @@ impl<'w, 'd> Machine<'w, 'd> {
             frames: Vec::with_capacity(FRAMES),
             locals: Vec::new(),
             passing: Vec::new(),
-            spare: Vec::with_capacity(FRAMES),
-            copies: Vec::with_capacity(FRAMES),
+            spare: Vec::new(),
+            copies: Vec::new(),
             outputs: Vec::new(),
             output,
             attributes: 0,
@@ -364,5 +364,5 @@ impl<'w, 'd> Machine<'w, 'd> {
 
 /// Variables or parameters that are initialised or compared for the price of a step.
 const SLOTS_PER_STEP: usize = 16;
-/// Initial capacity of the stack.
-const FRAMES: usize = 16;
+/// Initial capacity of the stack: most stylesheets go a few levels deep.
+const FRAMES: usize = 4;

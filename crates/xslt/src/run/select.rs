@@ -28,6 +28,7 @@ impl<'d> State<'d> {
         }
     }
 
+    #[inline(never)]
     fn find_source_name(&mut self, index: u32) -> Option<(NameId, NodeFilter)> {
         let name = self.program.names.get(index as usize)?;
         let document = self.source.document();
@@ -40,7 +41,8 @@ impl<'d> State<'d> {
     }
 
     /// The context node, if it belongs to the source.
-    fn in_source(&self, context: Context<'d>) -> Option<Node<'d>> {
+    #[inline]
+    pub(super) fn in_source(&self, context: Context<'d>) -> Option<Node<'d>> {
         let node = context.item.node()?;
         std::ptr::eq(node.document(), self.source.document()).then_some(node)
     }
@@ -49,16 +51,15 @@ impl<'d> State<'d> {
 impl<'d> Machine<'_, 'd> {
     /// The value as a string.
     pub(super) fn string(&mut self, select: &'d Select) -> RunResult<Cow<'d, str>> {
-        let (context, node) =
-            (self.registers.context, self.state.in_source(self.registers.context));
-        let found = match (select.shortcut, node) {
-            (Shortcut::Context, _) => Some(context.item.charged_string_value(self.state.budget)?),
-            (Shortcut::Child(name), Some(node)) => Some(self.child(node, name)?),
+        let context = self.registers.context;
+        match (select.shortcut, self.state.in_source(context)) {
+            (Shortcut::Context, _) => Ok(context.item.charged_string_value(self.state.budget)?),
+            (Shortcut::Child(name), Some(node)) => self.child(node, name),
             (Shortcut::Attribute(name), Some(node)) => {
                 let id = self.state.source_name(name);
                 let found =
                     id.and_then(|(id, _)| node.attributes().find(|found| found.name() == id));
-                Some(Cow::Borrowed(found.map_or("", Node::text)))
+                Ok(Cow::Borrowed(found.map_or("", Node::text)))
             }
             (
                 Shortcut::None
@@ -68,12 +69,29 @@ impl<'d> Machine<'_, 'd> {
                 | Shortcut::Attributes
                 | Shortcut::Everything,
                 _,
-            ) => None,
-        };
-        match found {
-            Some(text) => Ok(text),
-            None => self.string_of(&select.expression),
+            ) => self.string_of(&select.expression),
         }
+    }
+
+    /// The text of the first child of that name, charged, if it contains nothing else. `None`: [`Machine::string`]
+    /// evaluates it, or fails.
+    #[inline(always)]
+    pub(super) fn text_in(&mut self, node: Node<'d>, name: u32) -> Option<&'d str> {
+        let filter = match self.state.names.get(name as usize)? {
+            SourceName::Known(_, filter) => Some(*filter),
+            SourceName::Absent => None,
+            SourceName::Unknown => self.state.find_source_name(name).map(|(_, filter)| filter),
+        };
+        let Some(filter) = filter else { return Some("") };
+        let budget = self.state.budget;
+        let mut children = node.filtered_children(filter);
+        let found = children.next();
+        budget.charge_steps(children.take_visited()).ok()?;
+        let Some(found) = found else { return Some("") };
+        let text = found.sole_text()?;
+        budget.charge_reading(text.len()).ok()?;
+        budget.charge_memory(text.len()).ok()?;
+        Some(text)
     }
 
     /// The string-value of the first child of that name.

@@ -10,7 +10,7 @@ use crate::error::ErrorKind;
 use crate::knock_out::is_out;
 use crate::limits;
 use crate::program::{ApplyOp, LoopOp};
-use crate::rules::Candidates;
+use crate::rules::{Candidates, Known};
 
 impl<'d> Machine<'_, 'd> {
     pub(super) fn apply(&mut self, op: &'d ApplyOp) -> RunResult {
@@ -239,10 +239,10 @@ impl<'d> State<'d> {
             return self.program.modes.candidates(mode, node);
         }
         // A name may be both an element's and an attribute's.
-        let at = node.name().index().saturating_mul(2);
-        let at = at.saturating_add(usize::from(node.kind() == Kind::Attribute));
-        let known = self.candidates.get(mode as usize).and_then(|all| all.get(at)).copied();
-        if let Some(Some(candidates)) = known {
+        let is_attribute = node.kind() == Kind::Attribute;
+        let at = node.name().index().saturating_mul(2).saturating_add(usize::from(is_attribute));
+        let known = self.candidates.get(mode as usize).and_then(|all| all.get(at));
+        if let Some(candidates) = known.and_then(|known| known.candidates(is_attribute)) {
             return Some(candidates);
         }
         let candidates = self.program.modes.candidates(mode, node)?;
@@ -250,10 +250,10 @@ impl<'d> State<'d> {
         self.candidates.resize(modes, Vec::new());
         if let Some(all) = self.candidates.get_mut(mode as usize) {
             if all.is_empty() {
-                all.resize(names, None);
+                all.resize(names, Known::default());
             }
             if let Some(slot) = all.get_mut(at) {
-                *slot = Some(candidates);
+                *slot = Known::of(candidates);
             }
         }
         Some(candidates)

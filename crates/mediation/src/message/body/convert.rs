@@ -8,6 +8,7 @@ use expression::{Budget, json, markup};
 use super::{Body, Source};
 use crate::Failure;
 use crate::message::fault::Fault;
+use crate::message::soap::Around;
 use crate::message::{Format, formatter, soap};
 
 impl Body {
@@ -137,24 +138,42 @@ impl Body {
     /// # Errors
     /// The old body is malformed; `bytes` is not UTF-8; the budget.
     pub fn replace_payload(&mut self, bytes: Vec<u8>, budget: &Budget) -> Result<(), Failure> {
-        let text = std::str::from_utf8(&bytes).map_err(|error| self.malformed(&error))?;
-        if soap::is_envelope(text) {
-            let format = Format::guess(&bytes);
-            return self.replace_root(format, bytes, budget);
+        let text = String::from_utf8(bytes).map_err(|error| self.malformed(&error))?;
+        self.replace_payload_by(text, false, budget)
+    }
+
+    /// The same by text; `is_checked`: XML allows all of its characters.
+    ///
+    /// # Errors
+    /// As [`Body::replace_payload`].
+    pub(crate) fn replace_payload_by(
+        &mut self,
+        text: String,
+        is_checked: bool,
+        budget: &Budget,
+    ) -> Result<(), Failure> {
+        let payload = soap::without_declaration(&text);
+        if soap::is_envelope(payload) {
+            let format = Format::guess(text.as_bytes());
+            return self.replace_root(format, text, budget);
         }
         let Some(namespace) = soap::namespace(self.format) else {
-            return self.replace(Format::Xml, bytes, budget);
+            return self.replace(Format::Xml, text, budget);
         };
-        let old = self.xml(budget)?;
-        budget.charge_memory(bytes.len())?;
-        let around = self.around_payload(budget)?.filter(|_| xml::is_text(text));
-        let written = match around {
+        budget.charge_memory(text.len())?;
+        let is_text = || is_checked || xml::is_text(payload);
+        let written = match self.around_payload(budget)?.filter(|_| is_text()) {
             Some((before, after)) => {
                 budget.charge_memory(before.len())?;
-                [before, soap::without_declaration(text), &after].concat().into_bytes()
+                let after_bytes: usize = after.iter().map(|piece| piece.len()).sum();
+                let bytes = [before.len(), payload.len(), after_bytes].iter().sum();
+                let mut written = String::with_capacity(bytes);
+                written.extend([before, payload]);
+                written.extend(after);
+                written.into_bytes()
             }
-            None => soap::envelope(namespace, old, budget, |writer, _| {
-                Ok(writer.raw(soap::without_declaration(text))?)
+            None => soap::envelope(namespace, self.xml(budget)?, budget, |writer, _| {
+                Ok(writer.raw(payload)?)
             })?,
         };
         self.replace_root(self.format, written, budget)
@@ -165,10 +184,7 @@ impl Body {
     ///
     /// # Errors
     /// As [`Body::xml`].
-    pub(crate) fn around_payload(
-        &self,
-        budget: &Budget,
-    ) -> Result<Option<(&str, String)>, Failure> {
+    pub(crate) fn around_payload(&self, budget: &Budget) -> Result<Option<Around<'_>>, Failure> {
         let namespace = soap::namespace(self.format);
         let is_read = matches!(self.source, Source::Bytes(_) | Source::Written(_));
         let Some(namespace) = namespace.filter(|_| is_read) else { return Ok(None) };

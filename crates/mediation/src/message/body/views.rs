@@ -84,7 +84,9 @@ impl Body {
                 budget.charge_reading(bytes.len())?;
                 let document = xml::Document::parse_shared(bytes);
                 let document = document.map_err(|error| self.malformed(&error))?;
-                budget.charge_memory(document.heap_bytes())?;
+                // What it shares was charged when it was held or written.
+                let shared = document.bytes_shared_with(bytes);
+                budget.charge_memory(document.heap_bytes().saturating_sub(shared))?;
                 Ok(document)
             }
         })?;
