@@ -43,9 +43,9 @@ const CASES: &[Case] = &[
     // A core must record at least 20 million per second: 50 ns each.
     Case { name: "record_latency",       instructions_max: 95, run: records::record_latency },
     // SOAP orders of 1 KB through the examples' proxy services, without the network.
-    Case { name: "parse_soap_1_kb",      instructions_max: 20_400, run: mediation::parse_soap },
+    Case { name: "parse_soap_1_kb",      instructions_max: 14_800, run: mediation::parse_soap },
     Case { name: "direct_proxy",         instructions_max: 10_000, run: mediation::direct_proxy },
-    Case { name: "route_by_body",        instructions_max: 39_100, run: mediation::route_by_body },
+    Case { name: "route_by_body",        instructions_max: 32_700, run: mediation::route_by_body },
     Case { name: "json_template",        instructions_max: 79_000, run: mediation::json_template },
     Case { name: "iterate_10",           instructions_max: 433_500, run: mediation::iterate_10 },
     Case { name: "two_transforms",       instructions_max: 117_200, run: mediation::two_transforms },

@@ -47,8 +47,11 @@ fn of_text(word: u64) -> u64 {
 /// As [`text`] from the beginning on, for texts that are mostly short.
 #[inline]
 pub(crate) fn short_text(bytes: &[u8]) -> usize {
-    let found = bytes.first_chunk().map_or(0, |chunk| of_text(u64::from_le_bytes(*chunk)));
-    if found == 0 { text(bytes, 0) } else { (found.trailing_zeros() >> 3) as usize }
+    let Some(chunk) = bytes.first_chunk() else { return text(bytes, 0) };
+    match of_text(u64::from_le_bytes(*chunk)) {
+        0 => text(bytes, chunk.len()),
+        found => (found.trailing_zeros() >> 3) as usize,
+    }
 }
 
 /// The end of the document element, if its end tag is the last markup of the document.
