@@ -40,6 +40,23 @@ fn every_template_renders_as_its_case_says() {
     assert!(wrong.is_empty(), "{} of {count}:\n{}", wrong.len(), wrong.join("\n"));
 }
 
+#[test]
+fn each_scalar_of_an_array_is_an_element_whatever_is_beside_it() {
+    let list = r#"{"i":["a",1.50,"<",{"b":"]]>"},[],[true,["\u003c",""]],null,"]","é\uffff"]}"#;
+    let template = PayloadTemplate::compile(
+        "<l>$1</l>",
+        vec![Argument::new(Expression::compile("json-eval($)").unwrap())],
+        Settings::new(MediaType::Xml),
+    );
+    let mut written = Vec::new();
+    template.unwrap().render(&Message::new(list, AROUND), &mut written).unwrap();
+    assert_eq!(
+        String::from_utf8(written).unwrap(),
+        "<l><i>a</i><i>1.50</i><i>&lt;</i><i><b>]]&gt;</b></i><i>true</i><i>&lt;</i><i></i><i></i>\
+         <i>]</i><i>é\u{fffd}</i></l>"
+    );
+}
+
 fn check(context: &dyn EvalContext, case: &str) -> Option<String> {
     let (language, rest) = case.split_once(" | ").expect("a case names its language");
     let (template, expect, fails) = match (rest.split_once(" => "), rest.split_once(" !! ")) {

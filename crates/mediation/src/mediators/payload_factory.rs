@@ -11,6 +11,9 @@ use crate::message::Format;
 use crate::run::Scene;
 use crate::{Failure, Mediator, Message, Next};
 
+/// What a body has before it grows; what it does not need is released.
+const USUAL_BYTES: usize = 1024;
+
 #[derive(Debug)]
 struct PayloadFactory {
     template: Keyed<Template>,
@@ -34,7 +37,7 @@ impl Mediator for PayloadFactory {
     }
 
     fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
-        let mut body = Vec::new();
+        let mut body = Vec::with_capacity(USUAL_BYTES);
         let view = scene.view(message);
         let envelope = match &*self.template.get(scene, message)? {
             Template::Default(template, envelope) => {
