@@ -3,7 +3,7 @@
 use crate::build::Tree;
 use crate::document::{Document, NO_PARENT, NONE, ROOT, Record, next_serial};
 use crate::index::Indexes;
-use crate::names::{XML, number};
+use crate::names::{EMPTY, XML, number};
 use crate::node::Node;
 
 impl Document {
@@ -70,12 +70,12 @@ impl Document {
         let all = self.nodes.get(top as usize..end as usize).unwrap_or(&[]);
         let mut nodes = Vec::with_capacity(all.len().saturating_add(1));
         nodes.push(Self::NOTHING);
-        nodes.extend(all.iter().map(|record| Record {
-            parent: record.parent.wrapping_sub(shift),
+        nodes.extend_from_slice(all);
+        for record in nodes.iter_mut().skip(1) {
+            record.parent = record.parent.wrapping_sub(shift);
             // There is none before `top`: NONE stays what it is.
-            next: record.next.saturating_sub(shift),
-            ..*record
-        }));
+            record.next = record.next.saturating_sub(shift);
+        }
         if let Some(first) = nodes.get_mut(1) {
             (first.parent, first.next) = (ROOT, NONE);
         }
@@ -133,10 +133,14 @@ impl<'d> Node<'d> {
         } else {
             document.copied(self, |_| false)
         };
-        // The names of the copy have the same numbers.
-        for (prefix, uri) in document.scope(self).bindings() {
-            if *prefix != XML {
-                copy.declare(1, *prefix, *uri);
+        // The names of the copy have the same numbers. Its own declarations are there, and come first in its scope.
+        let mut own = document.declarations_of(self.record()).filter(|(_, uri)| *uri != EMPTY);
+        let mut next = own.next();
+        for binding in document.scope(self).bindings() {
+            if next == Some(*binding) {
+                next = own.next();
+            } else if binding.0 != XML {
+                copy.declare(1, binding.0, binding.1);
             }
         }
         copy
