@@ -15,6 +15,7 @@ use crate::input::Input;
 use crate::machine::quick::StepSink;
 use crate::machine::{Machine, Span, Step, View};
 use crate::names::{EMPTY, Symbol, number, shrink};
+use crate::node::Node;
 use crate::options::Options;
 use crate::shared::SharedNames;
 
@@ -133,6 +134,10 @@ pub(crate) fn finish(tree: Tree, machine: &mut Machine, dtd: &Dtd, source: ByteS
     }
     document.text = Content::of(source, added);
     document.source_len = number(source_len);
+    let prolog =
+        document.element().and_then(Node::source_start).and_then(|end| document.text.get(0..end));
+    document.is_whole = prolog
+        .is_some_and(|prolog| memchr::memmem::find(prolog.as_bytes(), b"<!DOCTYPE").is_none());
     let origin = |(start, place): &(usize, usize)| (number(source_len + start), number(*place));
     document.origins = dtd.origins.iter().map(origin).collect();
     document.origins.extend_from_slice(&machine.origins);

@@ -104,6 +104,8 @@ pub struct Document {
     pub(crate) serial: u32,
     pub(crate) text: Content,
     pub(crate) source_len: u32,
+    /// It has all nodes of its source, which has no document type.
+    pub(crate) is_whole: bool,
     pub(crate) nodes: Vec<Record>,
     /// The first is unused, so that 0 can mean none.
     pub(crate) attributes: Vec<AttributeRecord>,
@@ -142,6 +144,7 @@ impl Clone for Document {
             serial: next_serial(),
             text: self.text.clone(),
             source_len: self.source_len,
+            is_whole: self.is_whole,
             nodes: self.nodes.clone(),
             attributes: self.attributes.clone(),
             tags: self.tags.clone(),
@@ -181,6 +184,7 @@ impl Document {
             serial: next_serial(),
             text: Content::default(),
             source_len: 0,
+            is_whole: false,
             nodes,
             attributes: Vec::new(),
             tags: Vec::new(),

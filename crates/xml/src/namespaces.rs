@@ -209,8 +209,9 @@ impl Namespaces {
         const UNDO_MAX: usize = 64;
         self.leave(Mark { undo: 0, environment: FIRST });
         self.last = EMPTY;
-        if self.known.len() >= XML_KEPT_TAGS_MAX as usize {
+        if self.known.len() >= XML_KEPT_TAGS_MAX as usize || self.changes.len() >= CHANGES_MAX {
             self.known.clear();
+            self.changes.clear();
         }
         let is_bound = !self.bindings.bound.is_empty();
         is_bound

@@ -324,26 +324,21 @@ impl<'d> Node<'d> {
     }
 
     /// The source of this element with everything below it, but without the declarations of namespaces around it. `None`
-    /// of what was not read in this order, and if the document's type may declare something that it refers to. Edits since
-    /// then are not in it.
+    /// of what was not read in this order, of copies, and if there is a document type, which may declare what it refers to.
+    /// Edits since then are not in it.
     #[must_use]
     pub fn source(self) -> Option<&'d str> {
         let document = self.document;
-        let start = self.source_start().filter(|_| document.is_in_order())?;
-        let prolog = document.text.get(0..document.element()?.source_start()?)?;
-        if memchr::memmem::find(prolog.as_bytes(), b"<!DOCTYPE").is_some() {
-            return None;
-        }
+        let is_read = document.is_whole && document.is_in_order();
+        let start = self.source_start().filter(|_| is_read)?;
         let source = document.text.source();
-        let end = match document.element().filter(|root| *root == self) {
-            Some(_) => scan::end_of_last(source, self.local_name()),
-            None => None,
-        };
+        let is_root = self.parent().is_some_and(|above| !above.is_element());
+        let end = if is_root { scan::end_of_last(source, self.local_name()) } else { None };
         source.get(start..end.or_else(|| scan::element_end(source.as_bytes(), start))?)
     }
 
     /// Where the start tag of this element is in the source.
-    fn source_start(self) -> Option<usize> {
+    pub(crate) fn source_start(self) -> Option<usize> {
         let record = self.record();
         let at = self.document.tag(record).map_or(record.a, |tag| tag.at);
         (self.is_element() && at < self.document.source_len).then_some(at as usize)

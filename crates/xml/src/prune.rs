@@ -94,6 +94,7 @@ impl Document {
             serial: next_serial(),
             text: self.text.clone(),
             source_len: self.source_len,
+            is_whole: false,
             nodes,
             attributes: self.attributes.clone(),
             tags: self.tags.clone(),

@@ -92,11 +92,12 @@ pub(crate) fn keep(scratch: Scratch) {
 #[cfg(test)]
 mod tests {
     use super::KEPT;
-    use crate::{Document, Error, ErrorKind, Limits, Node, Options};
+    use crate::{Doctype, Document, Error, ErrorKind, Limits, Node, Options};
 
     /// Names as written and as resolved, or the error.
     fn described(text: &str) -> Result<Vec<String>, Error> {
-        let document = Document::parse(text.as_bytes())?;
+        let options = Options { doctype: Doctype::Read, ..Options::default() };
+        let document = Document::parse_with(text.as_bytes(), &options)?;
         let line = |node: Node<'_>| {
             let declarations: Vec<_> = node.declarations().collect();
             let name = (node.prefix(), node.namespace(), node.local_name());
@@ -125,6 +126,9 @@ mod tests {
             "<b xmlns:p='v' p:x='1'><c>2</c></b>",
             &format!("<b>{tags}</b>"),
             "<b xmlns:p='v w'/>",
+            "<!DOCTYPE b [<!ENTITY e ''>]><b xmlns='&e;'><c/></b>",
+            "<b xmlns='&e;'><c/></b>",
+            "<!DOCTYPE b [<!ENTITY e 'u'>]><b xmlns='&e;'><c/></b>",
             "<b xmlns:p='v&amp;w'><p:c/></b>",
             "<b xmlns:p='v&w'><p:c/></b>",
             "<b xmlns:p='v\"w'/>",

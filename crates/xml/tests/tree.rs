@@ -184,7 +184,9 @@ fn what_was_not_read_as_it_is_has_no_source() {
     let text = b"<!DOCTYPE a [<!ENTITY e '<b/>'>]><a>&e;</a>";
     let options = Options { doctype: Doctype::Read, ..Options::default() };
     let typed = Document::parse_with(text, &options).unwrap();
-    for document in [edited, copy.finish(), typed] {
+    let part = Document::parse(b"<a><a>1</a><x/></a>").unwrap();
+    let part = part.element().unwrap().first_child().unwrap().to_document();
+    for document in [edited, copy.finish(), typed, part] {
         let sources = document.root().descendants().filter_map(Node::source);
         assert_eq!(sources.count(), 0, "{document:?}");
     }

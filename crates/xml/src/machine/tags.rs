@@ -66,7 +66,7 @@ impl Machine {
         text: &str,
         (raw, pos): (Symbol, usize),
     ) -> Result<(u32, usize, bool), OffsetError> {
-        let (at, mark, composed) = (self.pos, self.namespaces.mark(), self.composed.len());
+        let (at, mark) = (self.pos, self.namespaces.mark());
         let (mut end, mut empty) = (pos, false);
         if text.as_bytes().get(pos) != Some(&b'>') {
             self.namespaces.tag();
@@ -89,8 +89,9 @@ impl Machine {
         if declares_alone
             && !empty
             && view.dtd.attributes.is_empty()
-            && composed == self.composed.len()
             && let Some(rest) = text.as_bytes().get(pos..=end)
+            // What a reference means depends on the document's type.
+            && !rest.contains(&b'&')
         {
             self.namespaces.seen_tag((raw, qname), rest, mark, &self.declared);
         }
