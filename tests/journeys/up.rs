@@ -34,7 +34,7 @@ fn data() -> tempfile::TempDir {
 }
 
 fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    lab::target::free_port().unwrap().0
 }
 
 fn edit(folder: &Path, name: &str, changes: &[(&str, &str)]) {

@@ -23,8 +23,9 @@ use crate::result::{Case, CaseResult, Changes, Machine, Start, State, Version, W
 use crate::target::change::Changer;
 use crate::target::cores;
 use crate::target::definition::{self, Role, StopBy, Target};
+use crate::target::free_port;
 use crate::target::proc;
-use crate::target::process::{Process, ProcessSpec, free_port, sleep};
+use crate::target::process::{Process, ProcessSpec, sleep};
 use crate::target::reaper::Reaper;
 use crate::target::running::{Running, TargetStart};
 use crate::target::sampler::{Sampler, Watched, WatchedGroup};

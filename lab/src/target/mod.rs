@@ -19,3 +19,5 @@ pub(crate) mod reaper;
 pub(crate) mod running;
 pub(crate) mod sampler;
 pub(crate) mod template;
+
+pub use ports::free_port;

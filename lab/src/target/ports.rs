@@ -1,17 +1,46 @@
-//! Ephemeral ports in use by outgoing connections, including those in TIME_WAIT. Source: proc(5).
+//! Ports for the programs of a run, and ephemeral ports in use by outgoing connections, including those in TIME_WAIT.
+//! Source: proc(5).
 //!
 //! The kernel reuses a port for a different destination, so ports run out per destination. On loopback, both
 //! ends of a connection are listed; only the connecting end uses an ephemeral port.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
+use std::hash::{BuildHasher as _, RandomState};
 use std::io::{BufRead, BufReader};
+use std::net::{Ipv4Addr, TcpListener};
 use std::ops::RangeInclusive;
+
+use crate::random::below;
 
 /// The connection table is read again when the number of sockets has grown by this factor (in eighths), or
 /// after this many calls.
 const GROWTH_EIGHTHS: u64 = 9;
 const COUNT_EVERY: u32 = 16;
+
+/// The lowest port that is chosen for a program; most ports that are agreed on are below.
+const LOWEST: u16 = 10_000;
+/// Ports that are tried before an ephemeral one is taken.
+const TRIES: usize = 100;
+
+/// An unused port of 127.0.0.1, and its listener, which keeps it until it is dropped. If possible, the port is not an
+/// ephemeral one: the kernel could give that to another connection before the program listens for which it is meant.
+///
+/// # Errors
+/// No port is free.
+pub fn free_port() -> Result<(u16, TcpListener), String> {
+    let bind = |port: u16| TcpListener::bind((Ipv4Addr::LOCALHOST, port));
+    let count = available().start().saturating_sub(LOWEST);
+    let other = || {
+        let offset = below(RandomState::new().hash_one(count), u128::from(count));
+        bind(LOWEST.saturating_add(u16::try_from(offset).unwrap_or(0))).ok()
+    };
+    (0..TRIES)
+        .find_map(|_| other())
+        .map_or_else(|| bind(0), Ok)
+        .and_then(|listener| Ok((listener.local_addr()?.port(), listener)))
+        .map_err(|error| format!("no free port: {error}"))
+}
 
 /// Counts ports, reading the connection table only occasionally.
 #[derive(Debug, Default)]
@@ -86,7 +115,14 @@ fn sockets() -> u64 {
 #[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use super::*;
-    use std::net::{TcpListener, TcpStream};
+    use std::net::TcpStream;
+
+    #[test]
+    fn the_port_of_a_program_is_no_ephemeral_one() {
+        let (port, listener) = free_port().unwrap();
+        assert_eq!(listener.local_addr().unwrap().port(), port);
+        assert!(port >= LOWEST && !available().contains(&port), "{port} of {:?}", available());
+    }
 
     #[test]
     fn ports_are_counted_per_destination() {

@@ -3,7 +3,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -384,13 +384,6 @@ fn run_to_end(
 /// A new file that only its owner can read.
 fn owned(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
-}
-
-/// An unused port of 127.0.0.1, which nobody else gets until the listener is dropped.
-pub(crate) fn free_port() -> Result<(u16, TcpListener), String> {
-    TcpListener::bind(("127.0.0.1", 0))
-        .and_then(|listener| Ok((listener.local_addr()?.port(), listener)))
-        .map_err(|error| format!("no free port: {error}"))
 }
 
 /// There is no notification when a program starts listening or ends, so both are polled.

@@ -12,7 +12,8 @@ use toml::Spanned;
 
 use super::change::{ChangePlan, EDITION};
 use super::definition::{Many, Program, Role, StopBy, TOKEN_COUNT, Target, TokensCommand};
-use super::process::{Process, ProcessSpec, first_line, free_port, print_lines};
+use super::ports::free_port;
+use super::process::{Process, ProcessSpec, first_line, print_lines};
 use super::reaper::Reaper;
 use super::template::{BUILT_IN, TemplateContext, Values};
 use crate::limits;
