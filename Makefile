@@ -15,6 +15,14 @@ PREFIX ?= /usr/local
 SYSCONFDIR ?= /etc
 # The profile of `make deb` and `make image`.
 PROFILE ?= release
+# Where the program spends its time, for the optimiser: made by `make profile`, and of use only for the same versions of Penstock
+# and the compiler, on the same kind of machine. `make release PROFDATA=` does without.
+PROFDATA ?= $(CURDIR)/packaging/penstock-$(VERSION)-rustc-$(shell rustc -V | cut -d' ' -f2)-$(HOST).profdata
+# $(call build,PROFILE,RUSTFLAGS,ARGUMENTS): builds TARGET_DIR/HOST/PROFILE/penstock, a release with PROFDATA. The symbols that
+# PROFDATA names depend on `--target` being given.
+profdata = $(if $(filter release,$(1)),$(wildcard $(PROFDATA)))
+build = RUSTFLAGS="$(RUSTFLAGS) $(2) $(addprefix -C profile-use=,$(profdata))" \
+	cargo build --profile $(1) --package penstock --target $(HOST) $(3)
 DEB = $(TARGET_DIR)/packages/penstock_$(VERSION)_$(ARCH).deb
 IMAGE = $(TARGET_DIR)/packages/penstock-$(VERSION)-$(ARCH).oci.tar
 
@@ -42,7 +50,7 @@ need = command -v $(1) >/dev/null 2>&1 || { echo >&2 "missing: $(1). On Debian: 
 unless-no = $(if $(filter no,$($(1))),skip: $(1)=no,$(2))
 
 .PHONY: help run release install deb image test test-quick check packages-check fuzz bench bench-peers bench-generator bench-engines \
-	compare bench-instructions build-needs test-needs
+	compare profile bench-instructions build-needs test-needs
 
 help: ## this list
 	@awk '/^##@ /{printf "\n%s\n", substr($$0, 5)} \
@@ -55,7 +63,10 @@ run: build-needs ## build quickly and start everything on this machine, with a s
 	exec $(TARGET_DIR)/quick/penstock up $(ARGS)
 
 release: build-needs ## build the release: target/release/penstock
-	cargo build --release --package penstock
+	@[ -z "$(PROFDATA)" ] || [ -e "$(PROFDATA)" ] || echo >&2 "not optimised by a profile, since there is no $(PROFDATA) \
+	(make profile)"
+	$(call build,release)
+	@install -D $(TARGET_DIR)/$(HOST)/release/penstock $(TARGET_DIR)/release/penstock
 	@ls -l $(TARGET_DIR)/release/penstock
 
 install: release ## install the release, a systemd unit and a configuration; PREFIX=/usr/local DESTDIR=
@@ -68,12 +79,11 @@ install: release ## install the release, a systemd unit and a configuration; PRE
 	install -m 644 packaging/penstock.toml $(DESTDIR)$(SYSCONFDIR)/penstock/penstock.toml
 
 deb: build-needs ## build a Debian package
-	cargo build --profile $(PROFILE) --package penstock
-	packaging/deb $(TARGET_DIR)/$(PROFILE)/penstock $(VERSION) $(DEB)
+	$(call build,$(PROFILE))
+	packaging/deb $(TARGET_DIR)/$(HOST)/$(PROFILE)/penstock $(VERSION) $(DEB)
 
 image: build-needs ## build a container image as an OCI archive, from a static binary
-	RUSTFLAGS="-C target-feature=+crt-static" \
-	cargo build --profile $(PROFILE) --package penstock $(FEATURES) --target $(HOST)
+	$(call build,$(PROFILE),-C target-feature=+crt-static,$(FEATURES))
 	packaging/image $(TARGET_DIR)/$(HOST)/$(PROFILE)/penstock $(VERSION) $(IMAGE)
 
 ##@ Develop
@@ -134,8 +144,7 @@ RELATIVE_TO ?= nginx
 
 # Results of a suite with failed cases are reported as well; the exit status shows it at the end. After Ctrl-C, the completed
 # cases are reported, and the document keeps its table of all cases.
-bench: build-needs ## measure and write the tables of docs/performance.md; SUITES='cpu latency' ARGS='--only REGEX'
-	cargo build --release --package penstock
+bench: release ## measure and write the tables of docs/performance.md; SUITES='cpu latency' ARGS='--only REGEX'
 	export PATH="$(CURDIR)/bench/peers/bin:$$PATH:/usr/sbin:/usr/local/sbin"; \
 	stopped=; trap 'stopped=yes' INT; failed=0; \
 	for suite in $(SUITES); do \
@@ -154,13 +163,15 @@ compare: ## measure all proxies in the published scenarios and write docs/peers.
 bench-peers: ## install the proxies that `make bench` compares with
 	bench/install-peers
 
-bench-generator: build-needs ## the lab's generator against wrk and h2load, into docs/performance.md
-	cargo build --release --package penstock
+bench-generator: release ## the lab's generator against wrk and h2load, into docs/performance.md
 	PENSTOCK=$(TARGET_DIR)/release/penstock DOCUMENT=$(DOCUMENT) bench/generator
 
 bench-engines: build-needs ## the engines against libxml2 and libxslt, into docs/xml.md and docs/expressions.md; ARGS='--rounds N'
 	cargo xtask engines --cells read,transform,heap,select --into docs/xml.md $(ARGS)
 	cargo xtask engines --cells alone --into docs/expressions.md $(ARGS)
+
+profile: build-needs ## measure anew where a release spends its time, by which `make release` is optimised: 15 to 20 minutes
+	packaging/profile $(TARGET_DIR)/profile $(HOST) $(PROFDATA)
 
 bench-instructions: build-needs ## instruction counts of the codec and the stages, against their limits
 	@$(call need,valgrind,apt-get install valgrind)
