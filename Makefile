@@ -17,12 +17,18 @@ SYSCONFDIR ?= /etc
 PROFILE ?= release
 # Where the program spends its time, for the optimiser: made by `make profile`, and of use only for the same versions of Penstock
 # and the compiler, on the same kind of machine. `make release PROFDATA=` does without.
-PROFDATA ?= $(CURDIR)/packaging/penstock-$(VERSION)-rustc-$(shell rustc -V | cut -d' ' -f2)-$(HOST).profdata
+PROFDATA ?= packaging/penstock-$(VERSION)-rustc-$(shell rustc -V | cut -d' ' -f2)-$(HOST).profdata.xz
+# By its name, Cargo sees that it has changed.
+UNPACKED = $(abspath $(TARGET_DIR))/profile/$(firstword $(shell cksum <$(PROFDATA))).profdata
 # $(call build,PROFILE,RUSTFLAGS,ARGUMENTS): builds TARGET_DIR/HOST/PROFILE/penstock, a release with PROFDATA. The symbols that
-# PROFDATA names depend on `--target` being given.
-profdata = $(if $(filter release,$(1)),$(wildcard $(PROFDATA)))
-build = RUSTFLAGS="$(RUSTFLAGS) $(2) $(addprefix -C profile-use=,$(profdata))" \
+# it names depend on `--target` being given.
+profiled = $(and $(filter release,$(1)),$(wildcard $(PROFDATA)))
+define build
+	$(if $(profiled),@$(call need,xz,apt-get install xz-utils (or: make release PROFDATA=)))
+	$(if $(profiled),@mkdir -p $(dir $(UNPACKED)) && xz -dc $(PROFDATA) >$(UNPACKED))
+	RUSTFLAGS="$(RUSTFLAGS) $(2) $(if $(profiled),-C profile-use=$(UNPACKED))" \
 	cargo build --profile $(1) --package penstock --target $(HOST) $(3)
+endef
 DEB = $(TARGET_DIR)/packages/penstock_$(VERSION)_$(ARCH).deb
 IMAGE = $(TARGET_DIR)/packages/penstock-$(VERSION)-$(ARCH).oci.tar
 
@@ -63,8 +69,7 @@ run: build-needs ## build quickly and start everything on this machine, with a s
 	exec $(TARGET_DIR)/quick/penstock up $(ARGS)
 
 release: build-needs ## build the release: target/release/penstock
-	@[ -z "$(PROFDATA)" ] || [ -e "$(PROFDATA)" ] || echo >&2 "not optimised by a profile, since there is no $(PROFDATA) \
-	(make profile)"
+	$(if $(wildcard $(PROFDATA)),,@echo >&2 "building without a profile (make profile): the program will be slower")
 	$(call build,release)
 	@install -D $(TARGET_DIR)/$(HOST)/release/penstock $(TARGET_DIR)/release/penstock
 	@ls -l $(TARGET_DIR)/release/penstock
@@ -171,6 +176,7 @@ bench-engines: build-needs ## the engines against libxml2 and libxslt, into docs
 	cargo xtask engines --cells alone --into docs/expressions.md $(ARGS)
 
 profile: build-needs ## measure anew where a release spends its time, by which `make release` is optimised: 15 to 20 minutes
+	@$(call need,xz,apt-get install xz-utils)
 	packaging/profile $(TARGET_DIR)/profile $(HOST) $(PROFDATA)
 
 bench-instructions: build-needs ## instruction counts of the codec and the stages, against their limits
