@@ -1,13 +1,11 @@
-//! Heavy work of a message does not stop its other parts. The test's log subscriber stops a thread for heavy work when a
+//! Heavy work of a message does not stop its other parts. The test's observer of the log stops a thread for heavy work when a
 //! mediator logs a certain line there, until the test lets it go on.
 
+use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Mutex, Once};
 
-use harness::{Gateway, PATIENCE, Upstream};
-use tracing::field::{Field, Visit};
-use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Level, Metadata, Subscriber};
+use harness::{Gateway, PATIENCE, Upstream, observe_log};
+use tracing::Level;
 
 /// The line that stops its thread.
 const STOP: &str = "stop here";
@@ -15,51 +13,22 @@ const STOP: &str = "stop here";
 /// Where the name of the stopped thread goes, and what ends the stop.
 static STOPPED: Mutex<Option<(Sender<String>, Receiver<()>)>> = Mutex::new(None);
 
-struct Stopping;
-
-impl Subscriber for Stopping {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        *metadata.level() == Level::ERROR
+fn stop(value: &str) {
+    if !value.contains(STOP) {
+        return;
     }
-
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-
-    fn event(&self, event: &Event<'_>) {
-        event.record(&mut Reader);
-    }
-
-    fn enter(&self, _: &Id) {}
-
-    fn exit(&self, _: &Id) {}
-}
-
-struct Reader;
-
-impl Visit for Reader {
-    fn record_debug(&mut self, _: &Field, value: &dyn std::fmt::Debug) {
-        if !format!("{value:?}").contains(STOP) {
-            return;
-        }
-        let stopped = STOPPED.lock().unwrap().take();
-        if let Some((reached, go_on)) = stopped {
-            let name = std::thread::current().name().unwrap_or_default().to_owned();
-            reached.send(name).unwrap();
-            // Or the test failed.
-            let _ = go_on.recv();
-        }
+    let stopped = STOPPED.lock().unwrap().take();
+    if let Some((reached, go_on)) = stopped {
+        let name = std::thread::current().name().unwrap_or_default().to_owned();
+        reached.send(name).unwrap();
+        // Or the test failed.
+        let _ = go_on.recv();
     }
 }
 
 #[test]
 fn what_other_parts_of_a_message_send_goes_on_during_its_heavy_work() {
-    static LOG: Once = Once::new();
-    LOG.call_once(|| tracing::subscriber::set_global_default(Stopping).unwrap());
+    observe_log(Level::ERROR, |_, value| stop(value));
     let (reached, stopped) = channel();
     let (release, go_on) = channel();
     *STOPPED.lock().unwrap() = Some((reached, go_on));

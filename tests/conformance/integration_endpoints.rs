@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use harness::{CannedResponse, Gateway, Response, Upstream, artefact};
+use harness::{Builder, CannedResponse, Gateway, Response, Upstream, artefact};
 use model::{ArtefactSet, CompositeApplication, Resource};
 
 fn proxy(target: &str) -> Gateway {
@@ -421,11 +421,71 @@ fn faulty(reason: &str) -> Upstream {
     ))
 }
 
+/// A proxy to which SOAP faults are failures. It responds with their codes and reasons.
+fn faults_fail(endpoint: &str) -> Builder {
+    Gateway::mediating(&format!(
+        "<proxy name=\"it\"><target><inSequence><property name=\"FORCE_ERROR_ON_SOAP_FAULT\" value=\"true\"/><call>{endpoint}</call>\
+         <respond/></inSequence><faultSequence><payloadFactory media-type=\"text\"><format>$1 $2</format><args>\
+         <arg expression=\"$ctx:ERROR_CODE\"/><arg expression=\"$ctx:ERROR_MESSAGE\"/></args></payloadFactory>\
+         <respond/></faultSequence></target></proxy>"
+    ))
+}
+
+const ENVELOPE: &str = "<s:Envelope xmlns:s=\"http://schemas.xmlsoap.org/soap/envelope/\"><s:Body><a/></s:Body></s:Envelope>";
+const SOAP_FIELDS: &str = "Content-Type: text/xml\r\nSOAPAction: \"urn:a\"\r\n";
+
+#[test]
+fn a_soap_fault_that_is_a_failure_is_one_of_its_endpoint() {
+    const FAULT: &str = "500000 sorry";
+    const SUSPENDED: &str = "303001 ";
+    let rule = |name: &str, inner: &str| format!("<{name}>{inner}</{name}>");
+    let codes = |code: &str| rule("errorCodes", code);
+    let retry = "<retriesBeforeSuspension>1</retriesBeforeSuspension>";
+    let upstream = faulty("sorry");
+    let cases: [(String, &[&str]); 4] = [
+        (rule("suspendOnFailure", ""), &[FAULT, SUSPENDED]),
+        (rule("suspendOnFailure", &codes("500000")), &[FAULT, SUSPENDED]),
+        (rule("suspendOnFailure", &codes("101503")), &[FAULT, FAULT, FAULT]),
+        // The heads of the responses are no successes in between.
+        (rule("markForSuspension", &(codes("500000") + retry)), &[FAULT, FAULT, SUSPENDED]),
+    ];
+    for (rules, expect) in cases {
+        let gateway = faults_fail(&address(&upstream, &rules)).start();
+        for expect in expect {
+            let text = post(&gateway, SOAP_FIELDS, ENVELOPE).text();
+            assert!(text.starts_with(expect), "{rules}: {text}");
+        }
+    }
+    let good = soap(ENVELOPE);
+    let members = address(&upstream, "<suspendOnFailure/>") + &address(&good, "");
+    let gateway =
+        faults_fail(&format!("<endpoint><failover>{members}</failover></endpoint>")).start();
+    let before = upstream.requests().len();
+    let texts = [0, 1].map(|_| post(&gateway, SOAP_FIELDS, ENVELOPE).text());
+    assert_eq!(texts, [ENVELOPE; 2]);
+    assert_eq!(upstream.requests().len() - before, 1, "it is suspended after the first");
+}
+
+#[test]
+fn looking_for_a_soap_fault_uses_no_more_memory_than_the_message_may() {
+    let good = soap(ENVELOPE);
+    for (elements, expect) in [(10, ENVELOPE), (20_000, "evaluation stopped")] {
+        let large = faulty(&"<a/>".repeat(elements));
+        let members = address(&large, "") + &address(&good, "");
+        let group = format!("<endpoint><failover>{members}</failover></endpoint>");
+        let gateway =
+            faults_fail(&group).settings(|settings| settings.gateway.held_bytes_max = 500_000);
+        let gateway = gateway.start();
+        let text = post(&gateway, SOAP_FIELDS, ENVELOPE).text();
+        assert!(text.contains(expect), "{elements}: {text}");
+        assert_eq!(gateway.metric("penstock_held_body_bytes", ""), 0, "nothing is left of it");
+    }
+}
+
 #[test]
 fn a_soap_fault_that_is_a_failure_sends_the_message_to_the_next_member() {
     let (first, second) = (faulty("first"), faulty("second"));
-    let envelope = "<s:Envelope xmlns:s=\"http://schemas.xmlsoap.org/soap/envelope/\"><s:Body><a/></s:Body></s:Envelope>";
-    let good = soap(envelope);
+    let good = soap(ENVELOPE);
     let member = |upstream: &Upstream| address(upstream, "");
     let both = format!("{}{}", member(&first), member(&second));
     let never = "<retryConfig><disabledErrorCodes>500000</disabledErrorCodes></retryConfig>";
@@ -433,10 +493,10 @@ fn a_soap_fault_that_is_a_failure_sends_the_message_to_the_next_member() {
     let nested = format!("<endpoint>{}</endpoint>{}", failover(&both), member(&good));
     let works = format!("{both}{}", member(&good));
     for (group, expect, tried) in [
-        (failover(&works), envelope, [1, 1, 1]),
-        (format!("<failover dynamic=\"false\">{works}</failover>"), envelope, [1, 1, 1]),
-        (format!("<loadbalance>{works}</loadbalance>"), envelope, [1, 1, 1]),
-        (failover(&nested), envelope, [1, 1, 1]),
+        (failover(&works), ENVELOPE, [1, 1, 1]),
+        (format!("<failover dynamic=\"false\">{works}</failover>"), ENVELOPE, [1, 1, 1]),
+        (format!("<loadbalance>{works}</loadbalance>"), ENVELOPE, [1, 1, 1]),
+        (failover(&nested), ENVELOPE, [1, 1, 1]),
         (failover(&both), "500000 second", [1, 1, 0]),
         (failover(&format!("{}{works}", address(&first, never))), "500000 first", [1, 0, 0]),
         (
@@ -446,20 +506,14 @@ fn a_soap_fault_that_is_a_failure_sends_the_message_to_the_next_member() {
         ),
     ] {
         let before = [&first, &second, &good].map(|upstream| upstream.requests().len());
-        let gateway = proxy(&format!(
-            "<inSequence><property name=\"FORCE_ERROR_ON_SOAP_FAULT\" value=\"true\"/><call><endpoint>{group}</endpoint></call>\
-             <respond/></inSequence><faultSequence><payloadFactory media-type=\"text\"><format>$1 $2</format><args>\
-             <arg expression=\"$ctx:ERROR_CODE\"/><arg expression=\"$ctx:ERROR_MESSAGE\"/></args></payloadFactory>\
-             <respond/></faultSequence>"
-        ));
-        let fields = "Content-Type: text/xml\r\nSOAPAction: \"urn:a\"\r\n";
-        assert_eq!(post(&gateway, fields, envelope).text(), expect, "{group}");
+        let gateway = faults_fail(&format!("<endpoint>{group}</endpoint>")).start();
+        assert_eq!(post(&gateway, SOAP_FIELDS, ENVELOPE).text(), expect, "{group}");
         for ((upstream, before), tried) in
             [&first, &second, &good].into_iter().zip(before).zip(tried)
         {
             let requests = upstream.requests();
             assert_eq!(requests.len() - before, tried, "{group}");
-            assert!(requests.iter().all(|request| request.text() == envelope), "{group}");
+            assert!(requests.iter().all(|request| request.text() == ENVELOPE), "{group}");
         }
     }
 }

@@ -134,7 +134,8 @@ impl ApiBuilder {
     /// Suspends an endpoint after so many failures in a row, for so many milliseconds.
     #[must_use]
     pub fn suspend_after(mut self, after_failures: u32, initial_ms: u32) -> Self {
-        let lasts = SuspensionTime { initial_ms, factor: 1.0, max_ms: initial_ms };
+        let lasts =
+            SuspensionTime { initial_ms: Some(initial_ms), factor: 1.0, max_ms: initial_ms };
         for upstream in &mut self.api.upstreams {
             upstream.suspension = Suspension::Consecutive {
                 failures: after_failures,

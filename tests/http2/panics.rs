@@ -1,57 +1,20 @@
-//! A panic ends its own stream or connection and nothing else. The test's log subscriber panics when a worker logs
-//! a failed upstream.
-
-use std::sync::Once;
+//! A panic ends its own stream or connection and nothing else. The test's observer of the log panics when a worker
+//! logs a failed upstream.
 
 use h2::Reason;
-use harness::{Gateway, Upstream, api};
-use tracing::field::{Field, Visit};
-use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Metadata, Subscriber};
+use harness::{Gateway, Upstream, api, observe_log};
+use tracing::Level;
 
 use crate::client::Http2Client;
 
 /// The API whose log lines panic.
 const ACCIDENT: &str = "accident";
 
-struct Fragile;
-
-impl Subscriber for Fragile {
-    fn enabled(&self, _: &Metadata<'_>) -> bool {
-        true
-    }
-
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-
-    fn event(&self, event: &Event<'_>) {
-        event.record(&mut Reader);
-    }
-
-    fn enter(&self, _: &Id) {}
-
-    fn exit(&self, _: &Id) {}
-}
-
-struct Reader;
-
-impl Visit for Reader {
-    fn record_str(&mut self, field: &Field, value: &str) {
-        assert!(field.name() != "api" || value != ACCIDENT, "this panic is part of a test");
-    }
-
-    fn record_debug(&mut self, _: &Field, _: &dyn std::fmt::Debug) {}
-}
-
 /// A gateway with one worker, on which a request to `/accident` panics.
 fn gateway(good: &Upstream, refusing: &Upstream) -> Gateway {
-    static LOG: Once = Once::new();
-    LOG.call_once(|| tracing::subscriber::set_global_default(Fragile).unwrap());
+    observe_log(Level::TRACE, |name, value| {
+        assert!(name != "api" || value != ACCIDENT, "this panic is part of a test");
+    });
     Gateway::of(api("/a").open("POST /*").to(good))
         .api(api(&format!("/{ACCIDENT}")).open("GET /*").to(refusing))
         .start()

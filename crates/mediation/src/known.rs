@@ -33,7 +33,7 @@ pub(crate) const ATTACHMENTS: &str =
 pub(crate) const KNOWN: &[Known] = &[
     row(Synapse, "OUT_ONLY", Served("The client gets 202 when the message is sent. The response is dropped. A body that streams is held first.")),
     row(Synapse, "RESPONSE", Served("`send` without an endpoint responds.")),
-    row(Synapse, "FORCE_ERROR_ON_SOAP_FAULT", Served("A response with a SOAP fault is a failure with the code 500000, after which a group tries its next member. It is held.")),
+    row(Synapse, "FORCE_ERROR_ON_SOAP_FAULT", Served("A response with a SOAP fault is a failure of its endpoint with the code 500000, after which a group tries its next member. It is held.")),
     row(Synapse, "TRANSPORT_IN_NAME", Served("Read: `http` or `https`, whichever the request came over.")),
     row(Synapse, "proxy.name", Served("Read: the name of the proxy.")),
     row(Synapse, "SYNAPSE_REST_API", Served("Read: the name of the API, followed by `:vVERSION` if it has a version.")),

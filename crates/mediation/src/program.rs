@@ -445,9 +445,9 @@ pub enum TimeoutAction {
 pub struct Suspend {
     /// The errors that suspend it at once, perhaps none; absent: all that do not mark it.
     pub codes: Option<Vec<u32>>,
-    /// Zero: it is never suspended.
-    pub initial_ms: u32,
-    /// Below zero, as tools write -1: each suspension after the first lasts as long as the default.
+    /// Zero: it is never suspended. `None`: the default, whatever the maximum.
+    pub initial_ms: Option<u32>,
+    /// Below zero, as tools write -1: each suspension after the first lasts as long as the default, whatever the maximum.
     pub factor: f64,
     pub maximum_ms: u32,
     /// The errors after which it is only marked.
@@ -460,14 +460,13 @@ pub struct Suspend {
 
 impl Default for Suspend {
     fn default() -> Self {
-        let (initial_ms, maximum_ms) = (30_000, u32::MAX);
         // A timeout, and a connection that was closed. Source: Synapse's `AbstractEndpoint.isTimeout`.
         let (codes, marking_codes) = (None, vec![101_504, 101_505]);
         Self {
             codes,
-            initial_ms,
+            initial_ms: None,
             factor: 1.0,
-            maximum_ms,
+            maximum_ms: u32::MAX,
             marking_codes,
             retries: 0,
             retry_delay_ms: 0,

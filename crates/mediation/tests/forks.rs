@@ -333,6 +333,26 @@ fn parts_with_a_long_header_use_up_the_budget() {
 }
 
 #[test]
+fn looking_for_the_namespaces_around_parts_uses_up_the_budget() {
+    let target = one_way("//i");
+    let program =
+        program(&format!("{ENDPOINTS}<proxy name=\"P\"><target>{target}</target></proxy>"));
+    let flow = program.proxies()[0].flow;
+    let sent = |around: &str| {
+        let items = "<i xmlns:p=\"v\"/>".repeat(400);
+        let body = format!("{}{items}{}", around.repeat(200), "</a>".repeat(200));
+        let run =
+            Run::new(Arc::clone(&program), flow, request(&body), Budget::new(60_000, 1 << 26));
+        drive_run(run, &silent)
+    };
+    assert_eq!(sent("<a>").sent.len(), 400);
+    // All 200 declarations are read for each of them.
+    let ran = sent("<a xmlns:p=\"u\">");
+    let Outcome::Failed(failure) = &ran.outcome else { panic!("{} were sent", ran.sent.len()) };
+    assert!(failure.to_string().contains("steps"), "{failure}");
+}
+
+#[test]
 fn a_part_that_cannot_be_made_fails_the_message() {
     let properties: String =
         (0..1_024).map(|n| format!("<property name=\"p{n}\" value=\"\"/>")).collect();

@@ -200,6 +200,7 @@ fn a_service_has_transports_that_are_served() {
         ("http local", "warning: the transport `local` has no effect"),
         ("local", "error: nobody could reach it"),
         ("jms", "error: the transport `jms` is not served"),
+        ("jms http vfs", "warning: the transport `jms` is not served"),
     ] {
         let attributes = format!("name=\"A\" context=\"/a\" transports=\"{transports}\"");
         let found = diagnostics(&api(&attributes, &["uri-template=\"/x\""])).join("\n");

@@ -157,8 +157,10 @@ pub enum Suspension {
 /// How long suspensions last.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SuspensionTime {
-    pub initial_ms: u32,
-    /// Each further suspension lasts this many times as long as the last one.
+    /// `None`: 30 s, which `max_ms` does not limit.
+    pub initial_ms: Option<u32>,
+    /// Each further suspension lasts this many times as long as the last one. Below zero: 30 s, which `max_ms` does not
+    /// limit.
     pub factor: f64,
     pub max_ms: u32,
 }
@@ -166,7 +168,7 @@ pub struct SuspensionTime {
 /// Short at first, so that an endpoint that restarts is used again soon; later as long as Synapse's, 30 s.
 impl Default for SuspensionTime {
     fn default() -> Self {
-        Self { initial_ms: 1_000, factor: 2.0, max_ms: 30_000 }
+        Self { initial_ms: Some(1_000), factor: 2.0, max_ms: 30_000 }
     }
 }
 

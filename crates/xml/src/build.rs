@@ -229,7 +229,7 @@ impl Leaves<'_> {
     }
 }
 
-/// What a step added to a tree.
+/// Whether a step added something to a tree.
 pub(crate) enum Added {
     Some,
     /// The step needs more of the source.
@@ -254,13 +254,13 @@ impl Default for Tree {
 }
 
 impl Tree {
-    /// The names are added by [`finish`].
+    /// For a document that is read: [`finish`] adds the names.
     pub(crate) fn for_reading(nodes: usize, machine: &mut Machine) -> Self {
         let document = Document::with_capacity(nodes, SharedNames::none());
         Self { document, top: (ROOT, NONE), open: std::mem::take(&mut machine.levels) }
     }
 
-    /// For a copy of `source`: everything but its nodes, and what refers to them by number.
+    /// For a copy of `source` without its nodes. The caller adds them, and renumbers what refers to them.
     pub(crate) fn copying(source: &Document) -> Self {
         let mut nodes = Vec::with_capacity(source.nodes.len());
         nodes.push(Document::NOTHING);

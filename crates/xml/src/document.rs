@@ -104,7 +104,7 @@ pub struct Document {
     pub(crate) serial: u32,
     pub(crate) text: Content,
     pub(crate) source_len: u32,
-    /// It has all nodes of its source, which has no document type.
+    /// It is as its source, which has no document type.
     pub(crate) is_whole: bool,
     pub(crate) nodes: Vec<Record>,
     /// The first is unused, so that 0 can mean none.
@@ -140,25 +140,8 @@ impl Default for Document {
 /// The copy has the same content and an identity of its own: ids of one aren't valid in the other.
 impl Clone for Document {
     fn clone(&self) -> Self {
-        Self {
-            serial: next_serial(),
-            text: self.text.clone(),
-            source_len: self.source_len,
-            is_whole: self.is_whole,
-            nodes: self.nodes.clone(),
-            attributes: self.attributes.clone(),
-            tags: self.tags.clone(),
-            declarations: self.declarations.clone(),
-            instructions: self.instructions.clone(),
-            names: self.names.clone(),
-            origins: self.origins.clone(),
-            links: self.links.clone(),
-            id_attributes: self.id_attributes.clone(),
-            unparsed: self.unparsed.clone(),
-            chains: None,
-            base: self.base.clone(),
-            indexes: Indexes::default(),
-        }
+        let copy = self.with_nodes(self.nodes.clone());
+        Self { is_whole: self.is_whole, links: self.links.clone(), ..copy }
     }
 }
 

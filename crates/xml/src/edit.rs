@@ -274,7 +274,9 @@ impl Document {
         NodeId { index, serial: self.serial }
     }
 
-    fn index_of(&self, id: NodeId) -> Edit<u32> {
+    /// Every edit of a node of the tree begins here.
+    fn index_of(&mut self, id: NodeId) -> Edit<u32> {
+        self.is_whole = false;
         self.node(id).map(Node::index).ok_or_else(|| ErrorKind::UnknownNode.into())
     }
 
@@ -282,13 +284,13 @@ impl Document {
         Node::new(self, index).kind()
     }
 
-    fn element_index(&self, id: NodeId) -> Edit<u32> {
+    fn element_index(&mut self, id: NodeId) -> Edit<u32> {
         let index = self.index_of(id)?;
         let kind = self.kind_of(index);
         if kind == Kind::Element { Ok(index) } else { Err(ErrorKind::WrongKind(kind).into()) }
     }
 
-    fn holder(&self, id: NodeId) -> Edit<u32> {
+    fn holder(&mut self, id: NodeId) -> Edit<u32> {
         let index = self.index_of(id)?;
         let kind = self.kind_of(index);
         let holds = matches!(kind, Kind::Element | Kind::Root);

@@ -314,23 +314,22 @@ impl<'d> Node<'d> {
         self.document.namespace_of(holder.index, symbol).map(|uri| names.str(uri))
     }
 
-    /// The source from the start tag of this element to that of `below`, one of its descendants. `None` of what was not
-    /// read in this order. Edits since then are not in it.
+    /// The source from the start tag of this element to that of `below`, one of its descendants. `None` where
+    /// [`Node::source`] is.
     #[must_use]
     pub fn source_before(self, below: Self) -> Option<&'d str> {
         let document = self.document;
-        let is_read = document.is_in_order() && std::ptr::eq(document, below.document);
+        let is_read = document.is_whole && std::ptr::eq(document, below.document);
         document.text.get(self.source_start()?..below.source_start()?).filter(|_| is_read)
     }
 
     /// The source of this element with everything below it, but without the declarations of namespaces around it. `None`
-    /// of what was not read in this order, of copies, and if there is a document type, which may declare what it refers to.
-    /// Edits since then are not in it.
+    /// in a document that was edited or made of parts of another, and in one with a document type, which may declare what
+    /// the element refers to.
     #[must_use]
     pub fn source(self) -> Option<&'d str> {
         let document = self.document;
-        let is_read = document.is_whole && document.is_in_order();
-        let start = self.source_start().filter(|_| is_read)?;
+        let start = self.source_start().filter(|_| document.is_whole)?;
         let source = document.text.source();
         let is_root = self.parent().is_some_and(|above| !above.is_element());
         let end = if is_root { scan::end_of_last(source, self.local_name()) } else { None };

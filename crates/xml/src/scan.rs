@@ -69,26 +69,22 @@ pub(crate) fn end_of_last(source: &str, local: &str) -> Option<usize> {
 
 /// The end of the element whose start tag is at `at`, in a document that was read. `None` in anything else.
 pub(crate) fn element_end(bytes: &[u8], mut at: usize) -> Option<usize> {
-    let after = |from: usize, mark: &[u8]| {
-        let rest = bytes.get(from..)?;
-        Some(from + memchr::memmem::find(rest, mark)? + mark.len())
-    };
     let mut depth = 0_usize;
     loop {
-        at = match bytes.get(at + 1)? {
+        at = match bytes.get(at.checked_add(1)?)? {
             b'/' => {
                 depth = depth.checked_sub(1)?;
-                if depth == 0 {
-                    return Some(find(bytes, at, |word| hits(word, b'>'), |byte| byte == b'>') + 1);
-                }
-                at + 2
+                behind(bytes, at, b'>')?
             }
-            b'?' => after(at, b"?>")?,
-            b'!' if bytes.get(at + 2) == Some(&b'-') => after(at + 4, b"-->")?,
-            b'!' => after(at, b"]]>")?,
+            b'?' => behind_mark(bytes, at, b"?>")?,
+            b'!' if bytes.get(at.checked_add(2)?) == Some(&b'-') => {
+                behind_mark(bytes, at.checked_add(4)?, b"-->")?
+            }
+            b'!' => behind_mark(bytes, at, b"]]>")?,
             _ => {
                 let end = tag_end(bytes, at)?;
-                depth += usize::from(bytes.get(end.checked_sub(2)?) != Some(&b'/'));
+                let is_empty = bytes.get(at..end)?.ends_with(b"/>");
+                depth = depth.checked_add(usize::from(!is_empty))?;
                 end
             }
         };
@@ -109,13 +105,22 @@ fn tag_end(bytes: &[u8], mut at: usize) -> Option<usize> {
             |byte| matches!(byte, b'>' | b'"' | b'\''),
         );
         match *bytes.get(at)? {
-            b'>' => return Some(at + 1),
-            quote => {
-                let value = at + 1;
-                at = find(bytes, value, |word| hits(word, quote), |byte| byte == quote) + 1;
-            }
+            b'>' => return at.checked_add(1),
+            quote => at = behind(bytes, at.checked_add(1)?, quote)?,
         }
     }
+}
+
+/// The place behind the next `wanted`.
+fn behind(bytes: &[u8], at: usize, wanted: u8) -> Option<usize> {
+    let found = find(bytes, at, |word| hits(word, wanted), |byte| byte == wanted);
+    if found < bytes.len() { found.checked_add(1) } else { None }
+}
+
+/// The place behind the next `mark`.
+fn behind_mark(bytes: &[u8], at: usize, mark: &[u8]) -> Option<usize> {
+    let found = memchr::memmem::find(bytes.get(at..)?, mark)?;
+    at.checked_add(found)?.checked_add(mark.len())
 }
 
 /// The next quote, `<`, `&`, tab or line feed in an attribute's value, or the end.

@@ -3,7 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use penstock_xml::{
-    Builder, Doctype, Document, Kind, NameId, Node, NodeFilter, Options, QNameRef, copy_subtree,
+    Builder, Doctype, Document, Error, Kind, NameId, Node, NodeFilter, NodeId, Options, QNameRef,
+    copy_subtree,
 };
 
 const SAMPLE: &str = "<?xml version='1.0'?><!--c--><a x='1' p:y='2' xmlns:p='urn:p' xmlns='urn:d'>\n \
@@ -187,7 +188,43 @@ fn what_was_not_read_as_it_is_has_no_source() {
     let part = Document::parse(b"<a><a>1</a><x/></a>").unwrap();
     let part = part.element().unwrap().first_child().unwrap().to_document();
     for document in [edited, copy.finish(), typed, part] {
-        let sources = document.root().descendants().filter_map(Node::source);
-        assert_eq!(sources.count(), 0, "{document:?}");
+        check_without_source(&document);
     }
+}
+
+#[track_caller]
+fn check_without_source(document: &Document) {
+    let elements = || document.root().descendants().filter(|node| node.is_element());
+    assert_eq!(elements().filter_map(Node::source).count(), 0, "{document:?}");
+    let root = document.element().unwrap();
+    assert_eq!(elements().filter_map(|below| root.source_before(below)).count(), 0, "{document:?}");
+}
+
+#[test]
+fn an_edited_document_has_no_source() {
+    type Edit = fn(&mut Document, NodeId, NodeId) -> Result<(), Error>;
+    let edits: [Edit; 6] = [
+        |document, _, text| document.set_text(text, "2"),
+        |document, element, _| document.set_attribute(element, QNameRef::local("x"), "2").map(drop),
+        |document, element, _| document.remove_attribute(element, "", "x").map(drop),
+        |document, element, _| document.declare_namespace(element, "p", "u"),
+        |document, element, _| document.rename(element, QNameRef::local("c")),
+        |document, _, text| document.detach(text),
+    ];
+    for edit in edits {
+        let mut document = Document::parse(b"<a><b x='1'>1</b></a>").unwrap();
+        let element = document.element().unwrap().first_child().unwrap();
+        assert!(element.source().is_some());
+        let (element, text) = (element.id(), element.first_child().unwrap().id());
+        edit(&mut document, element, text).unwrap();
+        check_without_source(&document);
+    }
+}
+
+#[test]
+fn what_is_left_of_a_pruned_document_has_no_source() {
+    let whole = Document::parse(b"<a><b>1</b><c/></a>").unwrap();
+    check_without_source(&whole.pruned(|node| node.local_name() == "b"));
+    check_without_source(&whole.element().unwrap().to_document());
+    assert!(whole.clone().element().unwrap().source().is_some(), "a clone is whole");
 }

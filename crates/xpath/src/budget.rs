@@ -106,7 +106,10 @@ impl Budget {
 
     /// Charges the steps of looking up the namespaces in scope of an element. A document remembers those that were
     /// looked up last, so they are free for elements that share them.
-    pub(crate) fn charge_scope(&self, element: xml::Node<'_>) -> Result<(), BudgetExceeded> {
+    ///
+    /// # Errors
+    /// As [`Budget::charge_steps`].
+    pub fn charge_scope(&self, element: xml::Node<'_>) -> Result<(), BudgetExceeded> {
         let scope = element.namespaces_in_scope();
         let holder = Some(scope.holder());
         let known = self.scope.replace(holder) == holder;

@@ -169,7 +169,8 @@ fn suspension(set: &Section<'_>, report: &mut Report) -> Option<Suspension> {
     let max_ms = config.number("suspendMaxDuration", MS_OR_NONE, report).unwrap_or(initial_ms);
     let tolerated = config.number("retryTimeOut", 0..=limits::FAILURES_TOLERATED_MAX, report);
     let factor = config.real("factor", 1.0..=FACTOR_MAX, report).unwrap_or(1.0);
-    let lasts = SuspensionTime { initial_ms, factor, max_ms: max_ms.max(initial_ms) };
+    let max_ms = max_ms.max(initial_ms);
+    let lasts = SuspensionTime { initial_ms: Some(initial_ms), factor, max_ms };
     let failures = if initial_ms == 0 { 0 } else { tolerated.unwrap_or(0).saturating_add(1) };
     let (codes, marks) =
         (config.codes("suspendErrorCode", report), config.codes("retryErroCode", report));
@@ -481,7 +482,7 @@ mod tests {
     #[test]
     fn suspension_is_as_in_api_manager() {
         let rule = |failures, initial_ms, factor, max_ms| {
-            let lasts = SuspensionTime { initial_ms, factor, max_ms };
+            let lasts = SuspensionTime { initial_ms: Some(initial_ms), factor, max_ms };
             Suspension::Consecutive { failures, lasts, codes: None, marks: None, mark_ms: 0 }
         };
         check("suspendEndpointFailure: {}", |set| {
@@ -496,7 +497,7 @@ mod tests {
         });
         let keys = "suspendErrorCode: [101503, '101505'], retryErroCode: 101504, retryDelay: 9";
         check(&format!("suspendEndpointFailure: {{{keys}}}"), |set| {
-            let lasts = SuspensionTime { initial_ms: 30_000, factor: 1.0, max_ms: 30_000 };
+            let lasts = SuspensionTime { initial_ms: Some(30_000), factor: 1.0, max_ms: 30_000 };
             let codes = Some(vec![101_503, 101_505, 101_504]);
             let marks = Some(vec![101_504]);
             set.suspension =

@@ -78,8 +78,8 @@ pub(super) fn replaced(
     splice(bytes, uses)
 }
 
-/// The values of what the expressions of `document` read as `configs.NAME` or `get-property('file', 'NAME')`. One without a value is a warning: the
-/// expression has a default, or fails.
+/// The parameters that expressions of `document` read as `configs.NAME` or `get-property('file', 'NAME')`, with their
+/// values. One without a value causes a warning; its expression uses a default, or fails.
 pub(super) fn configs(
     document: &xml::Document,
     resolve: &dyn Fn(Parameter, &str) -> Option<String>,

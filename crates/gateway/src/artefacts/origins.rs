@@ -268,7 +268,7 @@ fn upstream(address: Endpoint, configured: Option<Configured<'_>>) -> Upstream {
 
 fn suspension(suspend: &Suspend) -> Suspension {
     Suspension::Consecutive {
-        failures: if suspend.initial_ms == 0 { 0 } else { suspend.retries.saturating_add(1) },
+        failures: if suspend.initial_ms == Some(0) { 0 } else { suspend.retries.saturating_add(1) },
         codes: suspend.codes.clone(),
         marks: Some(suspend.marking_codes.clone()),
         mark_ms: suspend.retry_delay_ms,
@@ -355,12 +355,21 @@ mod tests {
         check(INITIAL, "x0 +1000 ? x0 +999 ? +1 ?", "0 303001 0");
         check(&rule("0.5", "60000"), "x0 +1000 ? x0 +499 ? +1 ? x0 +250 ?", "0 303001 0 0");
         check(&rule("2.0", "400"), "x0 +399 ? +1 ?", "303001 0");
-        // Below zero: 30 s, as in Synapse.
-        check(
-            &rule("-1", "60000"),
-            "x0 +999 ? +1 ? x0 +29999 ? +1 ? x0 +29999 ? +1 ?",
-            "303001 0 303001 0 303001 0",
-        );
+        // Below zero: 30 s whatever the maximum, as in Synapse.
+        for maximum in ["60000", "5000"] {
+            check(
+                &rule("-1", maximum),
+                "x0 +999 ? +1 ? x0 +29999 ? +1 ? x0 +29999 ? +1 ?",
+                "303001 0 303001 0 303001 0",
+            );
+        }
+        let unsaid = |maximum: &str| {
+            let maximum = format!("<maximumDuration>{maximum}</maximumDuration>");
+            format!("<initialDuration>-1</initialDuration>{maximum}")
+        };
+        check(&unsaid("400"), "x0 +29999 ? +1 ? x0 +399 ? +1 ?", "303001 0 303001 0");
+        // A suspension of no time is not the last one.
+        check(&unsaid("0"), "x0 +29999 ? +1 ? x0 ? x0 +29999 ? +1 ?", "303001 0 0 303001 0");
     }
 
     #[test]

@@ -225,6 +225,19 @@ impl Balancer {
         }
     }
 
+    /// Records a response of a single endpoint, when its body was looked at: with `fault`, it is a failure.
+    pub(crate) fn judged(&self, status: u16, fault: Option<&Fault>, now_us: u64) {
+        let Some(endpoint) = self.endpoints.first() else { return };
+        match fault {
+            None => self.responded(endpoint, status, 0, now_us),
+            Some(fault) => {
+                if let Some(failure) = self.evidence(fault, 0) {
+                    self.failed(endpoint, failure, now_us);
+                }
+            }
+        }
+    }
+
     /// What a fault says about an endpoint; `None`: nothing.
     pub(crate) fn evidence(&self, fault: &Fault, operation: usize) -> Option<Failure> {
         let Suspension::Consecutive { codes, marks, .. } = &self.suspension else {

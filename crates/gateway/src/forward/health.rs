@@ -1,7 +1,8 @@
 //! The health of an endpoint, shared by all workers: numbers that any of them writes, without a lock.
 //!
 //! ACTIVE --failures--> SUSPENDED --timeout--> one probe --> ACTIVE, or SUSPENDED for longer.
-//! A failure is a refused, broken or timed-out exchange; a status only if a circuit breaker lists it.
+//! A failure is a refused, broken or timed-out exchange; a status only if a circuit breaker lists it, and a SOAP fault only
+//! if the message says so.
 //!
 //! Workers write it when an exchange fails; successes they count themselves and add a few times a second
 //! ([`Successes`]). Every number is a hint of its own, so that no order between them matters.
@@ -191,7 +192,7 @@ impl Health {
             }
             Suspension::Ratio(breaker) => {
                 let lasts = SuspensionTime {
-                    initial_ms: breaker.reset_ms,
+                    initial_ms: Some(breaker.reset_ms),
                     factor: 1.0,
                     max_ms: breaker.reset_ms,
                 };
@@ -211,9 +212,9 @@ impl Health {
         let duration_ms = match self.suspended_ms.load(Relaxed) {
             0 => lasts.initial_ms,
             // Zero is before the first one.
-            last => longer(last, lasts.factor).max(1),
+            last => (lasts.factor >= 0.0).then(|| longer(last, lasts.factor).max(1)),
         };
-        let duration_ms = duration_ms.min(lasts.max_ms);
+        let duration_ms = duration_ms.map_or(SUSPENSION_MS, |ms| ms.min(lasts.max_ms));
         let end_us = now_us.saturating_add(u64::from(duration_ms) * 1_000).max(1);
         self.suspended_until_us.compare_exchange(until_us, end_us, Relaxed, Relaxed).ok()?;
         self.suspended_ms.store(duration_ms, Relaxed);
@@ -222,8 +223,9 @@ impl Health {
     }
 }
 
-/// What comes of a factor below zero, in milliseconds. Source: Synapse's `EndpointContext`.
-const BELOW_ZERO_MS: u32 = 30_000;
+/// The duration of a suspension whose rule does not say it, in milliseconds. Its maximum does not apply, as in Synapse's
+/// `EndpointContext`.
+const SUSPENSION_MS: u32 = 30_000;
 
 /// `last_ms` times `factor`, at most `u32::MAX`.
 #[allow(
@@ -232,9 +234,6 @@ const BELOW_ZERO_MS: u32 = 30_000;
     reason = "clamped before the cast"
 )]
 pub(crate) fn longer(last_ms: u32, factor: f64) -> u32 {
-    if factor < 0.0 {
-        return BELOW_ZERO_MS;
-    }
     (f64::from(last_ms) * factor).clamp(0.0, f64::from(u32::MAX)) as u32
 }
 

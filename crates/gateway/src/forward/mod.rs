@@ -172,6 +172,8 @@ pub(crate) struct Forwarding<'a> {
     pub(crate) operation: usize,
     /// Names of identity fields that are forwarded from every client, in lower case.
     pub(crate) forward_fields: &'a [String],
+    /// What a response says of its endpoint depends on its body: the caller records it, by [`Balancer::judged`].
+    pub(crate) is_judged_later: bool,
 }
 
 /// Sends `request` with `body` to one of the endpoints and waits for the response head.
@@ -197,6 +199,10 @@ pub(crate) async fn exchange<B: RequestBody>(
             attempt(resources, forwarding, chosen.endpoint, tries.freshness, request, body).await;
         let (outcome, next) = match tried {
             Ok(response) => {
+                if !forwarding.is_judged_later {
+                    let (status, now_us) = (response.head.status(), resources.coarse_us());
+                    balancer.responded(chosen.endpoint, status, forwarding.operation, now_us);
+                }
                 let next = after_response(resources, &mut tries, &chosen, &response, request, body);
                 (Ok(response), next)
             }
@@ -240,7 +246,6 @@ fn after_response<B: RequestBody>(
     body: &B,
 ) -> Next {
     let (status, now_us) = (response.head.status(), resources.coarse_us());
-    tries.balancer.responded(chosen.endpoint, status, tries.operation, now_us);
     let is_wanted = tries.balancer.retry.statuses.contains(&status);
     let is_safe = request.method.is_idempotent() && body.can_restart();
     if is_wanted && is_safe { tries.after_status(chosen.position, now_us) } else { Next::Stop }

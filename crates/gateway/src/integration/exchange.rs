@@ -12,7 +12,7 @@ use model::Fault;
 use wire::http1::{BodyFraming, Field};
 
 use super::environment::RunEnvironment;
-use super::group::Checked;
+use super::fault_check::{Checked, Checks};
 use crate::artefacts::origins::{Address, Configured};
 use crate::backend_auth;
 use crate::compiled::Compiled;
@@ -46,8 +46,8 @@ pub(super) struct Sender {
     /// By the property `FORCE_HTTP_1.0`.
     is_http10: bool,
     /// By the property `FORCE_ERROR_ON_SOAP_FAULT`.
-    pub(super) fails_on_fault: bool,
-    /// The body of the response that counts, if a group had to read it.
+    pub(super) checks: Option<Rc<Checks>>,
+    /// The body of the response that counts, if it had to be read.
     pub(super) checked: Cell<Option<Checked>>,
 }
 
@@ -156,11 +156,10 @@ impl Sender {
         let method = target.named_method(properties);
         let mut head = SentHead::of(message.head);
         head.drop_origin();
-        let set = |scope, name| {
-            let set = properties.and_then(|all| all.get(scope, name));
+        let says = |name| {
+            let set = properties.and_then(|all| all.get(PropertyScope::Axis2, name));
             set.is_some_and(|value| value.value().truth())
         };
-        let says = |name| set(PropertyScope::Axis2, name);
         Self {
             direction: message.direction,
             format: message.body.format(),
@@ -174,7 +173,7 @@ impl Sender {
             closes: says("NO_KEEPALIVE"),
             is_absolute: says("POST_TO_URI"),
             is_http10: says("FORCE_HTTP_1.0"),
-            fails_on_fault: set(PropertyScope::Synapse, "FORCE_ERROR_ON_SOAP_FAULT"),
+            checks: None,
             checked: Cell::default(),
         }
     }
@@ -249,23 +248,46 @@ impl Sender {
             ..Outgoing::own(method, path, edits, &self.peer)
         };
         let (retries, now_us) = (&worker.tally.retries, worker.resources.now_us());
+        let is_judged_later = self.checks.is_some() && upstream.is_none();
         let forwarding = Forwarding {
             operation: upstream.map_or(0, |upstream| upstream.operation),
             forward_fields: upstream.map_or(&[], ApiUpstream::forward_fields),
+            is_judged_later,
             ..revision.live.forwarding(retries, &address.balancer, now_us)
         };
-        if !drops_body {
-            return backend_auth::forward(worker, revision, &forwarding, &outgoing, body).await;
+        let mut response = if drops_body {
+            // Boxed, so that it does not enlarge what has a body.
+            let sent = self.run_without_body((worker, revision), &forwarding, &outgoing, body);
+            Box::pin(sent).await?
+        } else {
+            backend_auth::forward(worker, revision, &forwarding, &outgoing, body).await?
+        };
+        if let Some(checks) = &self.checks {
+            Box::pin(self.check(checks, &mut response, (worker, revision))).await;
         }
-        // Boxed, so that it does not enlarge what has a body.
-        Box::pin(async {
-            let mut none = HeldRequest { client: body, held: Held::new(Bytes::new()) };
-            let sent = backend_auth::forward(worker, revision, &forwarding, &outgoing, &mut none);
-            let mut response = sent.await?;
-            none.finish_upload(&worker.resources, &mut response, revision.live.stall_ms).await;
-            Ok(response)
-        })
-        .await
+        if is_judged_later {
+            let (code, reason) = (Code::SOAP_FAULT.0, String::new());
+            let fault = self.has_fault().then_some(Fault::Mediation { code, reason });
+            let now_us = worker.resources.coarse_us();
+            address.balancer.judged(response.head.status(), fault.as_ref(), now_us);
+        }
+        Ok(response)
+    }
+
+    /// # Errors
+    /// As [`Sender::run`].
+    async fn run_without_body<B: RequestBody>(
+        &self,
+        (worker, revision): (&Worker, &Compiled),
+        forwarding: &Forwarding<'_>,
+        outgoing: &Outgoing<'_>,
+        body: &mut B,
+    ) -> Result<UpstreamResponse, Box<Fault>> {
+        let mut none = HeldRequest { client: body, held: Held::new(Bytes::new()) };
+        let sent = backend_auth::forward(worker, revision, forwarding, outgoing, &mut none);
+        let mut response = sent.await?;
+        none.finish_upload(&worker.resources, &mut response, revision.live.stall_ms).await;
+        Ok(response)
     }
 
     /// Whether the message goes without its body, which stays unread: with `GET`, unless it is a client's own to an API's

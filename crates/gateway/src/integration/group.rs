@@ -1,16 +1,13 @@
 //! Endpoints of several members: which of them get a message, and which one's response counts.
 
 use base::Method;
-use bytes::Bytes;
-use expression::Budget;
-use mediation::{Code, EndpointKind, Failure, Format, Head as _, Program, Retry, Target};
+use mediation::{Code, EndpointKind, Failure, Program, Retry, Target};
 use model::{Blame, Fault};
 
-use super::bodies::{exhausted, read_response};
+use super::bodies::exhausted;
 use super::environment::RunEnvironment;
-use super::exchange::{self, Sender};
+use super::exchange::Sender;
 use crate::compiled::Compiled;
-use crate::deliver::Stall;
 use crate::flow::Held;
 use crate::forward::{OwnBody, UpstreamResponse};
 use crate::held::Holding;
@@ -38,12 +35,6 @@ impl Choice {
     }
 }
 
-/// A response's body that a group read, since a SOAP fault is a failure.
-pub(super) struct Checked {
-    pub(super) body: Result<Bytes, Failure>,
-    is_fault: bool,
-}
-
 impl Sender {
     /// # Errors
     /// As [`Sender::run`].
@@ -59,7 +50,7 @@ impl Sender {
         let mut last = None;
         let mut members = members.peekable();
         while let Some((position, target)) = members.next() {
-            let mut sent = if !target.members.is_empty() {
+            let sent = if !target.members.is_empty() {
                 Box::pin(self.run_group(target, worker, revision, body)).await
             } else if let Some(bytes) = &target.body {
                 let mut own = OwnBody::new(Held::new(bytes.clone()), &worker.resources);
@@ -67,12 +58,7 @@ impl Sender {
             } else {
                 self.run_to(target, worker, revision, body).await
             };
-            let is_fault = match &mut sent {
-                Ok(response) if self.fails_on_fault && choice.fails_over() => {
-                    self.is_fault(response, worker, revision).await
-                }
-                Ok(_) | Err(_) => false,
-            };
+            let is_fault = sent.is_ok() && choice.fails_over() && self.has_fault();
             let goes_on = body.can_restart()
                 && match &sent {
                     Ok(_) if is_fault => members.peek().is_some() && self.retries_fault(target),
@@ -102,39 +88,6 @@ impl Sender {
         let (response, checked) = first.ok_or_else(|| last.unwrap_or_else(none))?;
         self.checked.set(checked);
         Ok(response)
-    }
-
-    /// Whether a response is a SOAP fault. Its body is read for that, and is in `checked` then.
-    async fn is_fault(
-        &self,
-        response: &mut UpstreamResponse,
-        worker: &Worker,
-        revision: &Compiled,
-    ) -> bool {
-        // By a group that is a member of this one.
-        if let Some(checked) = self.checked.take() {
-            let is_fault = checked.is_fault;
-            self.checked.set(Some(checked));
-            return is_fault;
-        }
-        let format = response.head.field("Content-Type").map(|of| Format::of(&of));
-        if !matches!(format, Some(Format::Soap11 | Format::Soap12)) {
-            return false;
-        }
-        let (holding, stall) = (worker.holding(&revision.live), Stall::of(&revision.live));
-        let client = None::<&mut OwnBody>;
-        let read = read_response(worker, &mut response.body, client, &holding, stall).await;
-        let body = read.unwrap_or_else(|fault| Err(exchange::failure(&fault)));
-        let mut is_fault = false;
-        if let Ok(bytes) = &body {
-            let head = std::mem::take(&mut response.head);
-            let mut message = exchange::response(head, false, self.environment().body_bytes_max);
-            message.hold(bytes.clone());
-            is_fault = matches!(message.soap_fault(&Budget::default()), Ok(Some(_)));
-            response.head = message.head.into_any().downcast().unwrap_or_default();
-        }
-        self.checked.set(Some(Checked { body, is_fault }));
-        is_fault
     }
 
     /// Whether another member gets the message after a SOAP fault of `target`, whatever the method: the message asks for it.

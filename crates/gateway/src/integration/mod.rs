@@ -6,6 +6,7 @@
 mod bodies;
 mod environment;
 mod exchange;
+mod fault_check;
 mod group;
 mod head;
 mod own;

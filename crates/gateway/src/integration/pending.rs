@@ -83,11 +83,11 @@ pub(super) fn answered(
             let is_empty = stream.is_none() && checked.is_none();
             let mut message = exchange::response(head, is_empty, body_bytes_max);
             if let Some(checked) = checked {
-                if let Some(unread) = stream.take() {
-                    unread.release(resources, false);
+                if let Some(read) = stream.take() {
+                    read.release(resources, checked.body.is_ok());
                 }
                 match checked.body {
-                    Ok(bytes) => message.hold(bytes),
+                    Ok(body) => message.body = body,
                     Err(failure) => {
                         return Answered { ask, answer: Answer::Failed(failure, None), stream };
                     }

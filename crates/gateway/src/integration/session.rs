@@ -8,7 +8,8 @@ use std::task::Poll;
 use base::limits::WORKER_MEDIATED_EXCHANGES_MAX;
 use bytes::Bytes;
 use mediation::{
-    Answer, Ask, AskId, Body, BodyUse, Code, Event, Exchange, Failure, Message, Run, Source,
+    Answer, Ask, AskId, Body, BodyUse, Code, Event, Exchange, Failure, Message, PropertyScope, Run,
+    Source,
 };
 use model::{Blame, Denial, Fault};
 use wire::http1::BodyFraming;
@@ -16,6 +17,7 @@ use wire::http1::BodyFraming;
 use super::bodies::{Streams, exhausted, hold_answer, hold_beside, hold_response, skip_rest};
 use super::environment::RunEnvironment;
 use super::exchange::{self, ApiUpstream, Sender};
+use super::fault_check::Checks;
 use super::group::{charge_members, repeats};
 use super::pending::{Answered, Pending, alongside, answered, poll_pending};
 use super::waiting::{Waiting, while_waiting};
@@ -82,6 +84,8 @@ pub(super) struct Session {
     run: Option<Charged>,
     pending: Vec<Pending>,
     streams: Streams,
+    /// For SOAP faults, if there were any.
+    checks: Option<Rc<Checks>>,
     /// The first exchange, which was tried without a run. A run that decided otherwise sends its message.
     pub(super) failed: Option<(mediation::Target, Failure)>,
     /// When the last response came.
@@ -119,6 +123,7 @@ impl Session {
             places: Places::default(),
             pending: Vec::new(),
             streams: Streams::default(),
+            checks: None,
             failed: None,
             responded_us: None,
         }
@@ -333,12 +338,35 @@ impl Session {
         Stall::of(&self.revision.live)
     }
 
-    fn sender(&self, ask: AskId, exchange: Box<Exchange>, framing: BodyFraming) -> Sender {
+    fn sender(&mut self, ask: AskId, exchange: Box<Exchange>, framing: BodyFraming) -> Sender {
+        let checks = if exchange.one_way { None } else { self.checks(ask) };
         let properties = self.run.as_ref().and_then(|of| of.run.properties(ask));
         let environment = self.environment.clone();
         let upstream = self.upstream.clone();
         let Exchange { target, message, .. } = *exchange;
-        Sender::new(environment, (target, message), properties, &self.peer, framing, upstream)
+        let mut sender =
+            Sender::new(environment, (target, message), properties, &self.peer, framing, upstream);
+        sender.checks = checks;
+        sender
+    }
+
+    /// For a message to which SOAP faults are failures. What is left to the run is shared by all that are sent at once.
+    fn checks(&mut self, ask: AskId) -> Option<Rc<Checks>> {
+        self.charge_checks();
+        let run = &self.run.as_ref()?.run;
+        let says = run.properties(ask)?.get(PropertyScope::Synapse, "FORCE_ERROR_ON_SOAP_FAULT")?;
+        if !says.value().truth() {
+            return None;
+        }
+        self.checks.take_if(|checks| Rc::strong_count(checks) == 1);
+        Some(Rc::clone(self.checks.get_or_insert_with(|| Rc::new(Checks::new(run.budget_left())))))
+    }
+
+    /// Charges the run for checks.
+    fn charge_checks(&mut self) {
+        if let (Some(checks), Some(of)) = (&self.checks, &mut self.run) {
+            of.run.charge_steps(checks.take_steps());
+        }
     }
 
     fn answer(&mut self, answered: Answered) {
@@ -348,6 +376,7 @@ impl Session {
         if matches!(answered.answer, Answer::Response(_)) {
             self.responded_us = Some(self.worker.resources.now_us());
         }
+        self.charge_checks();
         if let Some(Charged { run, .. }) = &mut self.run {
             run.answer(answered.ask, answered.answer);
         }

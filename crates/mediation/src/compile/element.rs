@@ -58,12 +58,12 @@ impl<'d> Element<'d> {
         self.node.local_name()
     }
 
-    /// An attribute that somebody else reads.
+    /// An attribute; it does not count as read.
     pub(crate) fn attribute(&self, name: &str) -> Option<&'d str> {
         self.node.attribute("", name)
     }
 
-    /// Whether there is an attribute or a child of this name, which somebody else reads.
+    /// Whether there is an attribute or a child of this name; neither counts as read.
     pub(crate) fn has(&self, name: &str) -> bool {
         let is_it = |child: xml::Node<'_>| child.is_element() && child.local_name() == name;
         self.attribute(name).is_some() || self.node.children().any(is_it)
@@ -158,7 +158,8 @@ impl<'d> Element<'d> {
             Err(error) => {
                 // A frequent function of Micro Integrator, which has a vault of its own.
                 let help = source.contains("vault-lookup(").then(|| {
-                    "write `${configs.NAME}`, with the secret in the environment variable `NAME`".to_owned()
+                    let variable = "with the secret in the environment variable `NAME`";
+                    format!("write `${{configs.NAME}}`, {variable}")
                 });
                 compiler.error(self, format!("in `{source}`: {error}"), help);
                 None

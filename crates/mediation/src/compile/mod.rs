@@ -466,14 +466,10 @@ fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n String>) -> Option<St
 
 /// `node` as a document of its own, with the namespaces in scope.
 pub(crate) fn serialise(node: xml::Node<'_>) -> Vec<u8> {
-    let written = writer().and_then(|mut writer| {
+    let options = xml::WriterOptions { declaration: false, ..Default::default() };
+    let written = xml::Writer::new(options).and_then(|mut writer| {
         writer.tree(node)?;
         writer.finish()
     });
     written.unwrap_or_default()
-}
-
-/// Writes elements one after another.
-pub(crate) fn writer() -> Result<xml::Writer, xml::Error> {
-    xml::Writer::new(xml::WriterOptions { declaration: false, ..Default::default() })
 }

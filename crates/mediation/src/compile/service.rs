@@ -374,32 +374,38 @@ impl Compiler {
         id
     }
 
+    /// Those of HTTP; others have no effect beside them, as in Micro Integrator, where a service is reachable by those that
+    /// are enabled.
     fn transports(&mut self, element: &Element<'_>) -> Option<Transports> {
         let written = element.optional("transports").unwrap_or(DEFAULT_TRANSPORTS);
         let mut transports = Transports::default();
+        let mut others = Vec::new();
         for name in written.split([' ', ',']).filter(|name| !name.is_empty()) {
             match name {
                 "http" => transports.http = true,
                 "https" => transports.https = true,
                 "all" => transports = Transports { http: true, https: true },
-                // Of messages that stay inside the server.
-                "local" => {
-                    let message = "the transport `local` has no effect".to_owned();
-                    let help = "call it over HTTP, or put its mediators into a `sequence`";
-                    self.warning(element, message, Some(help.to_owned()));
-                }
-                other => {
-                    let help = "the transports are `http` and `https`".to_owned();
-                    self.error(
-                        element,
-                        format!("the transport `{other}` is not served"),
-                        Some(help),
-                    );
-                    return None;
-                }
+                other => others.push(other),
             }
         }
-        if !transports.http && !transports.https {
+        let is_served = transports.http || transports.https;
+        for other in &others {
+            // Of messages that stay inside the server.
+            if *other == "local" {
+                let message = "the transport `local` has no effect".to_owned();
+                let help = "call it over HTTP, or put its mediators into a `sequence`";
+                self.warning(element, message, Some(help.to_owned()));
+                continue;
+            }
+            let message = format!("the transport `{other}` is not served");
+            let help = Some("the transports are `http` and `https`".to_owned());
+            if !is_served {
+                self.error(element, message, help);
+                return None;
+            }
+            self.warning(element, message, help);
+        }
+        if !is_served {
             let help = "the transports are `http` and `https`".to_owned();
             self.error(element, "nobody could reach it".to_owned(), Some(help));
         }

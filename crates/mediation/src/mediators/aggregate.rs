@@ -131,7 +131,7 @@ impl Aggregate {
             None => message.body.payload(scene.budget)?.into_iter().collect(),
         };
         let mut piece = Piece { text: Vec::new(), is_json: false, elements: 0 };
-        let mut writer = Elements::of(&message.body);
+        let writer = Elements::of(&message.body);
         for element in nodes.iter().filter(|node| node.is_element()) {
             writer.push(*element, &mut piece.text, scene.budget)?;
             piece.elements = piece.elements.saturating_add(1);

@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use expression::{Budget, Expression, Value, json};
+use expression::{Budget, Expression, Value, json, markup};
 
-use crate::compile::{Compiler, Element, writer};
+use crate::compile::{Compiler, Element};
 use crate::mediator::To;
 use crate::message::Format;
 use crate::program::SequenceId;
@@ -81,7 +81,7 @@ impl Items {
         let elements = || nodes.iter().filter(|node| node.is_element());
         let places = elements().map(|node| node.id()).collect();
         let mut items = Self::with_capacity(nodes.len(), Place::Nodes(places));
-        let mut writer = Elements::of(&message.body);
+        let writer = Elements::of(&message.body);
         for node in elements() {
             writer.push(*node, &mut items.source, scene.budget)?;
             items.end(scene)?;
@@ -125,34 +125,26 @@ impl Items {
     }
 }
 
-/// Writes elements one after another: those of a body as they are there, with the namespaces that they get from around
-/// them.
+/// Serialises elements: those of a body from its bytes, with the namespaces that are declared around them.
 pub(super) struct Elements<'b> {
     body: &'b Body,
-    /// For the others.
-    writer: Option<xml::Writer>,
 }
 
 impl<'b> Elements<'b> {
     pub(super) fn of(body: &'b Body) -> Self {
-        Self { body, writer: None }
+        Self { body }
     }
 
     /// Appends an element, charged.
     pub(super) fn push(
-        &mut self,
+        &self,
         element: xml::Node<'_>,
         into: &mut Vec<u8>,
         budget: &Budget,
     ) -> Result<(), Failure> {
+        budget.charge_scope(element)?;
         let Some((name, rest)) = self.source(element) else {
-            let writer = match &mut self.writer {
-                Some(writer) => writer,
-                None => self.writer.insert(writer()?),
-            };
-            writer.tree(element)?;
-            budget.charge_memory(writer.written())?;
-            into.extend_from_slice(&writer.take());
+            into.append(&mut markup::write(element, budget)?);
             return Ok(());
         };
         budget.charge_memory(name.len().saturating_add(rest.len()))?;

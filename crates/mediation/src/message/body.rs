@@ -397,8 +397,9 @@ impl Body {
         }
     }
 
-    /// What it was charged.
-    pub(crate) fn charged(&self) -> usize {
+    /// What it was charged, in bytes.
+    #[must_use]
+    pub fn charged(&self) -> usize {
         self.charged.get()
     }
 

@@ -1,6 +1,7 @@
 //! What a run asks of its host, and the answers.
 
 use bytes::Bytes;
+use expression::Budget;
 
 use super::{AskId, Target};
 use crate::message::is_token;
@@ -86,4 +87,15 @@ pub enum Answer {
     /// Of a body that was sent, or that broke off before: an error handler reads an empty one.
     Lost,
     Elapsed,
+}
+
+impl Answer {
+    /// Charges the views of a response's body; a failure if there is no room for them.
+    pub(super) fn charged(self, budget: &Budget) -> Self {
+        let Self::Response(message) = &self else { return self };
+        match budget.charge_memory(message.body.charged()) {
+            Ok(()) => self,
+            Err(exceeded) => Self::Failed(exceeded.into(), None),
+        }
+    }
 }

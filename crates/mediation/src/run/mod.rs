@@ -181,11 +181,13 @@ impl Run {
         self.exchanges_max = most.clamp(1, MEDIATED_EXCHANGES_MAX);
     }
 
-    /// Brings the answer to an ask. One that nobody waits for any more is ignored.
+    /// Brings the answer to an ask. One that nobody waits for any more is ignored. If the host made views of its body, the run
+    /// is charged for them.
     pub fn answer(&mut self, ask: AskId, answer: Answer) {
         match self.asks.remove(&ask) {
             Some(Waiter::Branch { id, .. }) => {
                 if let Some(branch) = self.branches.get_mut(&id) {
+                    let answer = answer.charged(&self.budget);
                     branch.answer = Some((ask, answer));
                     self.ready.push_back(id);
                 }
@@ -241,6 +243,17 @@ impl Run {
     /// done so.
     pub fn report(&mut self, environment: &dyn Environment) {
         self.unreported.report(environment);
+    }
+
+    /// What is left of its budget.
+    #[must_use]
+    pub fn budget_left(&self) -> Budget {
+        Budget::new(self.budget.steps_left(), self.budget.bytes_left())
+    }
+
+    /// Charges work that the host did for it. Without steps, the next charge fails.
+    pub fn charge_steps(&mut self, steps: u64) {
+        let _ = self.budget.charge_steps(steps);
     }
 
     /// The artefacts that it runs.

@@ -201,7 +201,7 @@ fn what_older_endpoints_have_is_served_or_explained() {
     let (program, found) = compile(&old);
     let suspend = program.endpoint_at(program.endpoint("e").unwrap()).unwrap().suspend.clone();
     let suspend = suspend.unwrap();
-    assert_eq!((suspend.initial_ms, suspend.factor), (60_000, 1.0));
+    assert_eq!((suspend.initial_ms, suspend.factor), (Some(60_000), 1.0));
     assert!(found[0].contains("warning") && found[0].contains("60000"), "{found:?}");
     let found = diagnostics(&of("onError=\"h\"", ""));
     assert!(found[0].contains("`onError` of an endpoint is not served"), "{found:?}");

@@ -159,6 +159,23 @@ fn a_proxy_may_have_all_transports() {
 }
 
 #[test]
+fn a_proxy_is_served_over_http_whatever_its_other_transports() {
+    let proxy = |transports: &str| {
+        format!(
+            "<proxy name=\"P\" transports=\"{transports}\"><target><inSequence/></target></proxy>"
+        )
+    };
+    for (transports, expect) in
+        [("jms,https", (false, true)), ("http vfs", (true, false)), ("mailto all", (true, true))]
+    {
+        let (program, found) = compile(&proxy(transports));
+        let served = program.proxies().first().map(|proxy| proxy.transports);
+        assert_eq!(served.map(|of| (of.http, of.https)), Some(expect), "{found:?}");
+        assert!(matches!(&*found, [one] if one.contains("warning: the transport")), "{found:?}");
+    }
+}
+
+#[test]
 fn an_error_of_a_service_brings_no_others() {
     let found = diagnostics(
         "<proxy name=\"P\" transports=\"jms\"><target><inSequence/></target><parameter name=\"a\">b</parameter></proxy>",

@@ -8,7 +8,7 @@ use super::*;
 
 const RULE: Suspension = Suspension::Consecutive {
     failures: 2,
-    lasts: SuspensionTime { initial_ms: 1_000, factor: 2.0, max_ms: 3_000 },
+    lasts: SuspensionTime { initial_ms: Some(1_000), factor: 2.0, max_ms: 3_000 },
     codes: None,
     marks: None,
     mark_ms: 0,

@@ -50,9 +50,7 @@ impl Compiler {
         for part in element.children() {
             match part.name() {
                 "errorCodes" => suspend.codes = Some(self.codes(&part)?),
-                "initialDuration" => {
-                    suspend.initial_ms = self.duration(&part)?.unwrap_or(suspend.initial_ms);
-                }
+                "initialDuration" => suspend.initial_ms = self.duration(&part)?,
                 "maximumDuration" => {
                     suspend.maximum_ms = self.duration(&part)?.unwrap_or(suspend.maximum_ms);
                 }
@@ -81,11 +79,10 @@ impl Compiler {
         suspend: &mut Suspend,
     ) -> Option<()> {
         let seconds: u32 = self.number(element)?;
-        suspend.initial_ms = seconds.saturating_mul(1_000);
-        suspend.factor = 1.0;
+        let initial_ms = seconds.saturating_mul(1_000);
+        (suspend.initial_ms, suspend.factor) = (Some(initial_ms), 1.0);
         let help = format!(
-            "write <suspendOnFailure> with <initialDuration>{}</initialDuration>",
-            suspend.initial_ms
+            "write <suspendOnFailure> with <initialDuration>{initial_ms}</initialDuration>"
         );
         self.warning(element, "`suspendDurationOnFailure` is obsolete".to_owned(), Some(help));
         Some(())
