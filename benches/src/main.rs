@@ -44,6 +44,7 @@ const CASES: &[Case] = &[
     Case { name: "record_latency",       instructions_max: 95, run: records::record_latency },
     // SOAP orders of 1 KB through the examples' proxy services, without the network.
     Case { name: "parse_soap_1_kb",      instructions_max: 14_800, run: mediation::parse_soap },
+    Case { name: "parse_attributes_1_kb", instructions_max: 14_800, run: mediation::parse_attributes },
     Case { name: "direct_proxy",         instructions_max: 10_000, run: mediation::direct_proxy },
     Case { name: "route_by_body",        instructions_max: 32_700, run: mediation::route_by_body },
     Case { name: "json_template",        instructions_max: 47_000, run: mediation::json_template },
