@@ -169,8 +169,8 @@ impl<'n> Prediction<'n> {
         let raw = self.named(raw.attribute)?;
         let [_, (environment, qname)] = raw.resolved;
         // Without a prefix it is the same in each scope.
-        let is_known = environment == self.environment
-            || raw.prefix == EMPTY && environment != NO_ENVIRONMENT;
+        let is_known =
+            environment == self.environment || raw.prefix == EMPTY && environment != NO_ENVIRONMENT;
         is_known.then_some((raw, qname))
     }
 

@@ -64,8 +64,8 @@ impl Machine {
         let source = view.source.as_bytes();
         let rest = source.get(self.pos..).unwrap_or(&[]);
         let depth = self.limits.depth as usize;
-        let is_limited = self.open.len() >= depth
-            || (self.limits.name_bytes as usize) < scan::CLOSED_BYTES_MAX;
+        let is_limited =
+            self.open.len() >= depth || (self.limits.name_bytes as usize) < scan::CLOSED_BYTES_MAX;
         if !self.is_quick() || !view.dtd.attributes.is_empty() || is_limited {
             return;
         }
