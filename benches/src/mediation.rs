@@ -25,6 +25,21 @@ pub(super) fn parse_soap(times: usize) {
     }
 }
 
+/// Long names, and two attributes on every second element.
+pub(super) fn parse_attributes(times: usize) {
+    let item = "<ns1:purchaseOrderIdentifier>4711</ns1:purchaseOrderIdentifier>\
+                <ns1:requestedDeliveryDate zone=\"Europe/Berlin\" kind=\"latest\">2026-11-27</ns1:requestedDeliveryDate>\n";
+    let items = item.repeat(6);
+    let text = format!(
+        "<ns1:purchaseOrders xmlns:ns1=\"http://services.samples/orders\">\n{items}</ns1:purchaseOrders>"
+    );
+    assert!((1_000..1_200).contains(&text.len()), "{} bytes", text.len());
+    for _ in 0..times {
+        let document = xml::Document::parse(black_box(text.as_bytes()));
+        assert!(black_box(document).is_ok());
+    }
+}
+
 pub(super) fn direct_proxy(times: usize) {
     proxy("DirectProxy", times);
 }

@@ -1,5 +1,6 @@
 //! Evaluates XPath on an [`EvalContext`] through the Synapse extensions of the xpath crate.
 
+use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use xpath::synapse::{Message, PropertyScope, SynapseXPath};
@@ -91,7 +92,7 @@ fn texts(nodes: &xpath::NodeSet<'_>, budget: &Budget) -> Result<String, Error> {
             node.document().element().filter(|_| is_root).unwrap_or(node)
         });
         match node.filter(|node| node.is_element()) {
-            Some(element) => texts.push_str(&element_text(element, nodes.len() == 1, budget)?),
+            Some(element) => push_text(element, nodes.len() == 1, budget, &mut texts)?,
             None => {
                 let text = item.charged_string_value(budget)?;
                 budget.charge_memory(text.len())?;
@@ -102,31 +103,42 @@ fn texts(nodes: &xpath::NodeSet<'_>, budget: &Budget) -> Result<String, Error> {
     Ok(texts)
 }
 
-fn element_text(element: xml::Node<'_>, is_only: bool, budget: &Budget) -> Result<String, Error> {
+fn push_text(
+    element: xml::Node<'_>,
+    is_only: bool,
+    budget: &Budget,
+    texts: &mut String,
+) -> Result<(), Error> {
     let own = own_text(element, budget)?;
-    let spaced = own.replace('\u{a0}', " ");
+    let spaced = match own.is_ascii() {
+        true => Cow::Borrowed(&*own),
+        false => Cow::Owned(own.replace('\u{a0}', " ")),
+    };
     let trimmed = spaced.trim_matches(|next| next <= ' ');
     if is_only && !trimmed.is_empty() {
-        return Ok(trimmed.to_owned());
+        texts.push_str(trimmed);
+        return Ok(());
     }
     let written = crate::markup::write(element, budget)?;
     let written = String::from_utf8(written).map_err(|error| Error::Body(error.to_string()))?;
     if trimmed.is_empty() || trimmed == own {
-        return Ok(written);
+        texts.push_str(&written);
+        return Ok(());
     }
     budget.charge_reading(written.len())?;
-    Ok(written.replace(&own, trimmed))
+    texts.push_str(&written.replace(&*own, trimmed));
+    Ok(())
 }
 
 /// The text that is directly in an element.
-pub(crate) fn own_text(element: xml::Node<'_>, budget: &Budget) -> Result<String, Error> {
-    let mut own = String::new();
+pub(crate) fn own_text<'d>(element: xml::Node<'d>, budget: &Budget) -> Result<Cow<'d, str>, Error> {
+    let mut own = Cow::Borrowed("");
     for child in element.children() {
         budget.charge_steps(1)?;
         if child.kind() == xml::Kind::Text {
             budget.charge_reading(child.text().len())?;
             budget.charge_memory(child.text().len())?;
-            own.push_str(child.text());
+            own += child.text();
         }
     }
     Ok(own)

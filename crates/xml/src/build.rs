@@ -13,7 +13,7 @@ use crate::entities::EntityResolver;
 use crate::error::{Error, OffsetError};
 use crate::input::Input;
 use crate::machine::quick::StepSink;
-use crate::machine::{Machine, Span, Step, View};
+use crate::machine::{Attribute, Machine, Span, Step, View};
 use crate::names::{EMPTY, Symbol, number, shrink};
 use crate::node::Node;
 use crate::options::Options;
@@ -163,6 +163,11 @@ impl StepSink for Tree {
     }
 
     #[inline]
+    fn tagged(&mut self, qname: u32, at: u32, attributes: &[Attribute]) {
+        self.start((qname, at), attributes, &[]);
+    }
+
+    #[inline]
     fn text(&mut self, span: Span) {
         self.push_text(TEXT, span);
     }
@@ -296,7 +301,9 @@ impl Tree {
     #[inline]
     pub(crate) fn add(&mut self, machine: &mut Machine, step: Step) -> Added {
         match step {
-            Step::Start { qname, at } => self.start(machine, qname, at),
+            Step::Start { qname, at } => {
+                self.start((qname, at), &machine.attributes, &machine.declared);
+            }
             Step::End => drop(self.leave()),
             Step::Text(span) => self.push_text(TEXT, span),
             Step::Comment(span) => self.push_text(COMMENT, span),
@@ -335,32 +342,38 @@ impl Tree {
         }
     }
 
-    fn start(&mut self, machine: &Machine, qname: u32, at: u32) {
+    #[inline]
+    fn start(
+        &mut self,
+        (qname, at): (u32, u32),
+        attributes: &[Attribute],
+        declared: &[(Symbol, Symbol)],
+    ) {
         let mut record = (at, ELEMENT | (qname << VALUE_SHIFT));
-        if !machine.attributes.is_empty() || !machine.declared.is_empty() {
+        if !attributes.is_empty() || !declared.is_empty() {
             record = (number(self.document.tags.len()), record.1 | TAGGED);
         }
         let index = self.push(record.0, record.1);
         self.enter(index);
         if record.1 & TAGGED != 0 {
-            let attribute = self.attributes(machine, index);
-            let declaration = self.declarations(&machine.declared);
+            let attribute = self.attributes(attributes, index);
+            let declaration = self.declarations(declared);
             self.document.tags.push(Tag { at, attribute, declaration });
         }
     }
 
-    fn attributes(&mut self, machine: &Machine, owner: u32) -> u32 {
+    fn attributes(&mut self, attributes: &[Attribute], owner: u32) -> u32 {
         let all = &mut self.document.attributes;
-        if machine.attributes.is_empty() {
+        if attributes.is_empty() {
             return NONE;
         }
         if all.is_empty() {
             all.push(AttributeRecord { owner: NO_PARENT, next: NONE, qname: 0, start: 0, len: 0 });
         }
         let first = number(all.len());
-        for (count, attribute) in (1..).zip(&machine.attributes) {
+        for (count, attribute) in (1..).zip(attributes) {
             let Span { start, len } = attribute.value;
-            let next = if count == machine.attributes.len() { NONE } else { number(all.len() + 1) };
+            let next = if count == attributes.len() { NONE } else { number(all.len() + 1) };
             all.push(AttributeRecord { owner, next, qname: attribute.qname, start, len });
             if attribute.is_id {
                 self.document.id_attributes.insert(number(all.len() - 1));

@@ -141,7 +141,50 @@ impl<'d> Iterator for FilteredChildren<'d> {
     }
 }
 
+/// The element children of a node, for several look-ups by name that mostly come in their order.
+#[derive(Debug, Clone)]
+pub struct Row<'d> {
+    document: &'d Document,
+    visited: u64,
+    next: u32,
+}
+
+impl<'d> Row<'d> {
+    /// The next element, if it matches: then the one after it is next. Nodes of other kinds are skipped.
+    #[inline]
+    pub fn next_if(&mut self, filter: NodeFilter) -> Option<Node<'d>> {
+        while self.next != NONE {
+            let index = self.next;
+            let record = self.document.record(index);
+            self.visited += 1;
+            let is_element = record.kind() == ELEMENT;
+            if is_element && !filter.matches(self.document, &record) {
+                return None;
+            }
+            self.next = record.next;
+            if is_element {
+                return Some(Node::new(self.document, index));
+            }
+        }
+        None
+    }
+
+    /// The number of nodes visited since the last call: the work done.
+    #[inline]
+    pub fn take_visited(&mut self) -> u64 {
+        std::mem::take(&mut self.visited)
+    }
+}
+
 impl<'d> Node<'d> {
+    /// The children that are elements, from the first one on.
+    #[inline]
+    #[must_use]
+    pub fn row(self) -> Row<'d> {
+        let next = self.first_child().map_or(NONE, Node::index);
+        Row { document: self.document(), visited: 0, next }
+    }
+
     /// The descendants that match. Faster than filtering [`Node::descendants`].
     #[inline]
     #[must_use]

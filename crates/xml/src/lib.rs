@@ -58,7 +58,7 @@ pub use edit::QNameRef;
 pub use entities::{EntityResolver, EntityText, ExternalEntity};
 pub use error::{Error, ErrorKind, Position, PositionIndex};
 pub use feed::DocumentFeed;
-pub use filter::{FilteredChildren, FilteredDescendants, NodeFilter};
+pub use filter::{FilteredChildren, FilteredDescendants, NodeFilter, Row};
 pub use index::NamespacesInScope;
 pub use input::Input;
 pub use names::{NameId, XML_NAMESPACE, XMLNS_NAMESPACE};

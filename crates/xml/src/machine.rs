@@ -247,13 +247,11 @@ impl Machine {
     #[inline]
     pub(crate) fn step(&mut self, view: View<'_>) -> Result<Step, OffsetError> {
         let mut step = None;
+        self.attributes.clear();
+        self.declared.clear();
         self.run(view, &mut step);
         match step {
-            Some(step) => {
-                self.attributes.clear();
-                self.declared.clear();
-                Ok(step)
-            }
+            Some(step) => Ok(step),
             None => self.general_step(view),
         }
     }

@@ -3,7 +3,7 @@
 use crate::limits::{XML_KEPT_TAG_BYTES_MAX, XML_KEPT_TAGS_MAX};
 use crate::names::{EMPTY, NameId, Symbol, XML, XML_URI, number};
 use crate::options::Limits;
-use crate::scan::{Closed, WINDOW};
+use crate::scan::Closed;
 use crate::shared::SharedNames;
 
 const UNBOUND: u32 = u32::MAX;
@@ -15,13 +15,15 @@ const NO_ENVIRONMENT: u32 = 0;
 pub(crate) struct Raw {
     prefix: Symbol,
     local: Symbol,
-    /// The name that followed this one last time: the prediction.
+    /// The element that followed this one last time: the prediction.
     next: Symbol,
+    /// The attribute that followed this name in a tag last time.
+    attribute: Symbol,
     /// The last tag with an attribute of this name.
     tag: u32,
     /// As element and as attribute: the environment of the last resolution, and its result.
     resolved: [(u32, u32); 2],
-    pub(crate) closed: Closed,
+    closed: Closed,
     /// Bytes of the name.
     len: u32,
 }
@@ -30,6 +32,7 @@ const UNSPLIT: Raw = Raw {
     prefix: UNBOUND,
     local: EMPTY,
     next: EMPTY,
+    attribute: EMPTY,
     tag: 0,
     resolved: [(NO_ENVIRONMENT, 0); 2],
     closed: Closed::NEVER,
@@ -56,6 +59,7 @@ pub(crate) struct Namespaces {
     changes: Vec<Change>,
     /// Start tags that declare namespaces: the same in each document.
     known: Vec<KnownTag>,
+    /// The last element that began.
     last: Symbol,
     /// By `NameId`: the last tag with an attribute of this name.
     seen: Vec<u32>,
@@ -123,8 +127,6 @@ struct KnownTag {
     rest: Box<[u8]>,
     qname: u32,
     declared: Box<[(Symbol, Symbol)]>,
-    /// The last name in it.
-    last: Symbol,
 }
 /// The environment of a document before its first declaration.
 const FIRST: u32 = 1;
@@ -147,11 +149,29 @@ pub(crate) struct Prediction<'n> {
 impl<'n> Prediction<'n> {
     /// The name predicted after `raw`, if it follows, with `>` after it, and is resolved as an element in this scope.
     #[inline]
-    pub(crate) fn after(&self, raw: &Raw, window: &[u8; WINDOW]) -> Option<(Symbol, &'n Raw)> {
+    pub(crate) fn after(&self, raw: &Raw, text: &[u8]) -> Option<(Symbol, &'n Raw)> {
+        let (symbol, raw) = self.element_after(raw)?;
+        raw.is_closed(text).then_some((symbol, raw))
+    }
+
+    /// The name predicted after `raw`, if it is resolved as an element in this scope.
+    #[inline]
+    pub(crate) fn element_after(&self, raw: &Raw) -> Option<(Symbol, &'n Raw)> {
         let symbol = raw.next;
         let raw = self.named(symbol)?;
         let [(environment, _), _] = raw.resolved;
-        (raw.closed.fits(window) && environment == self.environment).then_some((symbol, raw))
+        (environment == self.environment).then_some((symbol, raw))
+    }
+
+    /// The attribute predicted after `raw` in a tag, and its qualified name.
+    #[inline]
+    pub(crate) fn attribute_after(&self, raw: &Raw) -> Option<(&'n Raw, u32)> {
+        let raw = self.named(raw.attribute)?;
+        let [_, (environment, qname)] = raw.resolved;
+        // Without a prefix it is the same in each scope.
+        let is_known =
+            environment == self.environment || raw.prefix == EMPTY && environment != NO_ENVIRONMENT;
+        is_known.then_some((raw, qname))
     }
 
     #[inline]
@@ -161,6 +181,24 @@ impl<'n> Prediction<'n> {
 }
 
 impl Raw {
+    /// Whether `text` begins with the name and `>`.
+    #[inline(always)]
+    pub(crate) fn is_closed(&self, text: &[u8]) -> bool {
+        self.closed.fits(self.len as usize, text)
+    }
+
+    /// What follows the name that `text` begins with.
+    #[inline]
+    pub(crate) fn behind<'t>(&self, text: &'t [u8]) -> Option<&'t [u8]> {
+        let len = self.len as usize;
+        if self.closed.begins(len, text) { text.get(len..) } else { None }
+    }
+
+    #[inline]
+    pub(crate) fn local(&self) -> Symbol {
+        self.local
+    }
+
     /// Bytes of a start tag without attributes.
     #[inline]
     pub(crate) fn tag_len(&self) -> usize {
@@ -221,15 +259,29 @@ impl Namespaces {
             && self.tags < COUNTED_MAX
     }
 
-    /// The predicted next name.
+    /// The element predicted next.
     #[inline]
     pub(crate) fn predicted(&self) -> Symbol {
         self.raws.get(self.last as usize).map_or(EMPTY, |raw| raw.next)
     }
 
-    /// Records the next name.
+    /// The attribute predicted after the name `before` in a tag.
     #[inline]
-    pub(crate) fn seen_name(&mut self, symbol: Symbol) {
+    pub(crate) fn predicted_attribute(&self, before: Symbol) -> Symbol {
+        self.raws.get(before as usize).map_or(EMPTY, |raw| raw.attribute)
+    }
+
+    /// Records the attribute after `before`.
+    #[inline]
+    pub(crate) fn seen_attribute(&mut self, before: Symbol, symbol: Symbol) {
+        if let Some(raw) = self.raws.get_mut(before as usize) {
+            raw.attribute = symbol;
+        }
+    }
+
+    /// Records the next element.
+    #[inline]
+    pub(crate) fn seen_element(&mut self, symbol: Symbol) {
         if let Some(raw) = self.raws.get_mut(self.last as usize) {
             raw.next = symbol;
         }
@@ -323,7 +375,7 @@ impl Namespaces {
             self.bindings.bind(prefix, uri);
             declared.push((prefix, uri));
         }
-        (self.environment, self.last) = (known.to, known.last);
+        self.environment = known.to;
         Some((known.qname, known.rest.len()))
     }
 
@@ -345,7 +397,6 @@ impl Namespaces {
                 rest: rest.into(),
                 qname,
                 declared: declared.into(),
-                last: self.last,
             });
         }
     }

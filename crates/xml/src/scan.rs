@@ -149,49 +149,78 @@ pub(crate) fn value_in_entity(bytes: &[u8], at: usize, quote: u8) -> usize {
     memchr::memchr(b'\r', passed).map_or(stop, |offset| at.wrapping_add(offset))
 }
 
-/// Bytes that a [`Closed`] compares.
-pub(crate) const WINDOW: usize = 16;
+/// The longest name that a [`Closed`] finds, in bytes.
+pub(crate) const CLOSED_BYTES_MAX: usize = 2 * WINDOW - 1;
+/// Bytes that are compared at once.
+const WINDOW: usize = 16;
 
-/// A name with the `>` after it as one number, so that one comparison finds it in a document.
+/// A name with the `>` after it as numbers, so that one comparison, of a long name two, finds it in a document.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Closed {
+    /// The first bytes.
     word: u128,
-    /// The significant bytes; none if it matches nothing.
-    mask: u128,
+    /// Of a name that fits into them with its `>`: the significant ones. Of a longer one: the last bytes.
+    other: u128,
 }
 
-/// Of at most 15 bytes.
+/// Of at most 16 bytes.
 fn bits(bytes: usize) -> u32 {
     crate::names::number(bytes).wrapping_mul(8)
 }
 
 impl Closed {
-    /// Matches nothing.
-    pub(crate) const NEVER: Self = Self { word: 1, mask: 0 };
+    /// Finds nothing, with a length of 0 or above [`CLOSED_BYTES_MAX`].
+    pub(crate) const NEVER: Self = Self { word: 1, other: 0 };
 
-    /// A name longer than 15 bytes matches nothing.
     pub(crate) fn new(name: &str) -> Self {
         let bytes = name.as_bytes();
-        let Some(left) = WINDOW.checked_sub(bytes.len().saturating_add(1)) else {
-            return Self::NEVER;
-        };
-        // Both words may have some of the bytes.
-        let word = match (bytes.first_chunk::<8>(), bytes.last_chunk::<8>()) {
-            (Some(first), Some(last)) => {
-                let last = u128::from(u64::from_le_bytes(*last));
-                u128::from(u64::from_le_bytes(*first)) | last << bits(bytes.len().wrapping_sub(8))
+        let number =
+            |bytes: &[u8]| bytes.iter().rev().fold(0, |word, &byte| word << 8 | u128::from(byte));
+        let close = |len: usize| u128::from(b'>') << bits(len);
+        let (first, last) = (bytes.first_chunk::<WINDOW>(), bytes.last_chunk::<{ WINDOW - 1 }>());
+        match (first, last) {
+            (Some(first), Some(last)) if bytes.len() <= CLOSED_BYTES_MAX => {
+                Self { word: number(first), other: number(last) | close(last.len()) }
             }
-            _ => bytes.iter().rev().fold(0, |word, &byte| word << 8 | u128::from(byte)),
-        };
-        let close = u128::from(b'>') << bits(bytes.len());
-        Self { word: word | close, mask: u128::MAX.wrapping_shr(bits(left)) }
+            (Some(_), _) => Self::NEVER,
+            (None, _) => {
+                let left = WINDOW.wrapping_sub(bytes.len()).wrapping_sub(1);
+                let word = number(bytes) | close(bytes.len());
+                Self { word, other: u128::MAX.wrapping_shr(bits(left)) }
+            }
+        }
     }
 
-    /// Whether `window` begins with the name and `>`.
-    #[inline]
-    pub(crate) fn fits(&self, window: &[u8; WINDOW]) -> bool {
-        u128::from_le_bytes(*window) & self.mask == self.word
+    /// Whether `text` begins with the name, which has `len` bytes, and `>`.
+    #[inline(always)]
+    pub(crate) fn fits(&self, len: usize, text: &[u8]) -> bool {
+        let Some(&first) = text.first_chunk::<WINDOW>() else { return false };
+        let first = u128::from_le_bytes(first);
+        if len < WINDOW {
+            first & self.other == self.word
+        } else {
+            first == self.word && last(len, text) == Some(self.other)
+        }
     }
+
+    /// Whether `text` begins with the name, which has `len` bytes, whatever follows.
+    #[inline]
+    pub(crate) fn begins(&self, len: usize, text: &[u8]) -> bool {
+        let Some(&first) = text.first_chunk::<WINDOW>() else { return false };
+        let differs = u128::from_le_bytes(first) ^ self.word;
+        match len {
+            0 => false,
+            1..WINDOW => differs & (self.other >> 8) == 0,
+            _ => differs == 0 && last(len, text).is_some_and(|last| (last ^ self.other) << 8 == 0),
+        }
+    }
+}
+
+/// The last bytes of a name of `len` bytes, and the one after it.
+#[inline]
+fn last(len: usize, text: &[u8]) -> Option<u128> {
+    let start = len.checked_sub(WINDOW - 1).filter(|_| len <= CLOSED_BYTES_MAX)?;
+    text.get(start..)?.first_chunk().map(|last| u128::from_le_bytes(*last))
 }
 
 /// A search in a text that grows at its end, which visits each byte once.

@@ -107,6 +107,12 @@ mod tests {
         Ok(nodes.flat_map(|node| node.attributes().chain([node])).map(line).collect())
     }
 
+    /// Two elements whose names, and that of an attribute, have `len` bytes.
+    fn of_len(len: usize) -> String {
+        let name = "n".repeat(len);
+        format!("<{name}>1</{name}><{name} {name}='3'>2</{name}>")
+    }
+
     #[test]
     fn a_document_after_others_is_as_it_is_alone() {
         let many: String = (0..300).map(|number| format!("<n{number}/>")).collect();
@@ -145,6 +151,30 @@ mod tests {
             "<p:b xmlns:p='v'><q:c xmlns:q='w'><p:d/></q:c><q:c xmlns:q='w'/><q:d/></p:b>",
             "<q:c xmlns:q='w'><p:d/></q:c>",
             "<b><p:c xmlns:p='v/w'/><p:c xmlns:p='v/w'><p:c xmlns:p='v/w'>1</p:c></p:c><p:c/></b>",
+            "<b><i x='1' y=\"2\">t</i><i x='' y=\"2\"/><i x='1' y=\"2\"><i x='3'/></i><i/><i>3</i></b>   ",
+            "<b><i x=\"it's\" y='\"'/><i x='1'y='2'/></b>                ",
+            "<b><i x='1' y='2'/><i x='1' x='2'/></b>                 ",
+            "<b><i x='1' y='2' x='3'/></b>                  ",
+            "<b xmlns:p='u' xmlns:q='v'><i p:x='1' q:x='2'/><i p:x='1' q:x='2'/></b>                   ",
+            "<b xmlns:p='u' xmlns:q='u'><i p:x='1' q:x='2'/></b>                   ",
+            "<b><i p:x='1'/></b>                   ",
+            "<b><i x='1' xmlns='u'><i x='1'/></i><i x='1' xmlns='v'/><i x='1'/></b>                 ",
+            "<b><i x='<'/></b>                  ",
+            "<b><i x='1'><i x='&lt;' y='&#9;&#10;'/></i></b>                  ",
+            "<b><i x='1\t2\n3\r\n4'/><i x='1' /><i x='1' >2</i></b>                 ",
+            "<b><i x ='1'/><i x= '1'/><i x=1/></b>                 ",
+            "<b><i x='1'/ ></b>                 ",
+            "<b><i x='1",
+            "<b><i x='1' ",
+            "<b><i x='1'>2</i x='1'></b>                 ",
+            "<b><i a='1' b='2' c='3' d='4' e='5' f='6' g='7' h='8'/><i/></b>                ",
+            "<b><i a='1' b='2' c='3' d='4' e='5' f='6' g='7' h='8' i='9'/><i/></b>               ",
+            &format!("<b>{}</b>", [14, 15, 16, 17, 30, 31, 32, 33].map(of_len).concat().repeat(2)),
+            &format!("<b>{}</b>                             ", of_len(31).replacen("n>", "m>", 1)),
+            &format!("<b>{}</b>                             ", of_len(31).replace("</n", "</m")),
+            &format!("<b>{}</b>                             ", of_len(31).replace("n>2", "m>2")),
+            &format!("<b>{}</b>                             ", of_len(16).replace("n>2", "nn>2")),
+            &format!("<b>{}</b>                             ", of_len(16).replace("n=", "m=")),
         ];
         let alone = texts.map(|text| {
             KEPT.take();
@@ -161,18 +191,31 @@ mod tests {
 
     #[test]
     fn limits_hold_for_names_and_tags_that_were_read_before() {
-        let text = b"<b xmlns:p='u' xmlns:q='v'><c>1</c></b>";
+        let declared = "<b xmlns:p='u' xmlns:q='v'><c>1</c></b>";
         let all = Limits { attributes: 2, depth: 2, name_bytes: 7, nodes: 3, ..Limits::default() };
+        let name = "n".repeat(31);
+        let attributes =
+            &format!("<b><{name} {name}='1' y='2'/><c x='1' y='2'>1</c></b>                ");
+        let more = Limits { name_bytes: 31, nodes: 8, ..all };
         let tried = [
-            (all, None),
-            (Limits { attributes: 1, ..all }, Some("attributes per element")),
-            (Limits { depth: 1, ..all }, Some("nested elements")),
-            (Limits { name_bytes: 6, ..all }, Some("bytes per name")),
-            (Limits { name_bytes: 0, ..all }, Some("bytes per name")),
-            (Limits { nodes: 2, ..all }, Some("nodes")),
-            (Limits { nodes: 0, ..all }, Some("nodes")),
+            (declared, all, None),
+            (declared, Limits { attributes: 1, ..all }, Some("attributes per element")),
+            (declared, Limits { depth: 1, ..all }, Some("nested elements")),
+            (declared, Limits { name_bytes: 6, ..all }, Some("bytes per name")),
+            (declared, Limits { name_bytes: 0, ..all }, Some("bytes per name")),
+            (declared, Limits { nodes: 2, ..all }, Some("nodes")),
+            (declared, Limits { nodes: 0, ..all }, Some("nodes")),
+            (attributes, more, None),
+            (attributes, Limits { attributes: 1, ..more }, Some("attributes per element")),
+            (attributes, Limits { depth: 1, ..more }, Some("nested elements")),
+            (attributes, Limits { name_bytes: 30, ..more }, Some("bytes per name")),
+            (attributes, Limits { nodes: 7, ..more }, Some("nodes")),
+            (attributes, Limits { nodes: 5, ..more }, Some("nodes")),
+            (attributes, Limits { nodes: 3, ..more }, Some("nodes")),
+            (attributes, Limits { nodes: 1, ..more }, Some("nodes")),
         ];
-        for (limits, exceeded) in tried {
+        for (text, limits, exceeded) in tried {
+            let text = text.as_bytes();
             for _ in 0..2 {
                 assert!(Document::parse(text).is_ok());
             }

@@ -300,6 +300,8 @@ pub(crate) struct Hole {
     pub(crate) op: usize,
     /// The number of a name, if it is the first child of that name: [`Shortcut::Child`].
     pub(crate) child: Option<u32>,
+    /// No value before it is of that child.
+    pub(crate) is_new: bool,
 }
 
 #[derive(Debug)]

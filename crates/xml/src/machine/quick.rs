@@ -1,16 +1,21 @@
-//! The fast path for most of a document: start tags without attributes whose name was predicted, their end
+//! The fast path for most of a document: start tags whose names were predicted, with plain attributes, their end
 //! tags, plain text, and elements that contain nothing else. Anything else is left to the general path.
 
-use super::{Machine, Open, Phase, Span, Step, View};
+use super::{Attribute, Machine, Open, Phase, Span, Step, View};
 use crate::build::Leaves;
-use crate::names::Symbol;
+use crate::names::{EMPTY, Symbol};
 use crate::namespaces::{Bindings, Mark, Prediction, Raw};
-use crate::scan::{self, WINDOW};
+use crate::scan;
+
+/// A tag with more attributes is left to the general path.
+const ATTRIBUTES_MAX: usize = 8;
 
 /// Receives the steps of the fast path.
 pub(crate) trait StepSink {
     /// An element without attributes and declarations.
     fn element(&mut self, qname: u32, at: u32);
+    /// An element without declarations.
+    fn tagged(&mut self, qname: u32, at: u32, attributes: &[Attribute]);
     fn text(&mut self, span: Span);
     fn end(&mut self);
     /// Whether it takes another step.
@@ -23,6 +28,11 @@ pub(crate) trait StepSink {
 impl StepSink for Option<Step> {
     #[inline]
     fn element(&mut self, qname: u32, at: u32) {
+        *self = Some(Step::Start { qname, at });
+    }
+
+    #[inline]
+    fn tagged(&mut self, qname: u32, at: u32, _: &[Attribute]) {
         *self = Some(Step::Start { qname, at });
     }
 
@@ -54,13 +64,17 @@ impl Machine {
         let source = view.source.as_bytes();
         let rest = source.get(self.pos..).unwrap_or(&[]);
         let depth = self.limits.depth as usize;
-        let is_limited = self.open.len() >= depth || (self.limits.name_bytes as usize) < WINDOW;
+        let is_limited =
+            self.open.len() >= depth || (self.limits.name_bytes as usize) < scan::CLOSED_BYTES_MAX;
         if !self.is_quick() || !view.dtd.attributes.is_empty() || is_limited {
             return;
         }
         let (names, bindings) = self.namespaces.prediction();
         let room = self.limits.nodes.saturating_sub(self.nodes);
-        let mut quick = Quick { source, rest, names, bindings, open: &mut self.open, room, depth };
+        let attributes_max = ATTRIBUTES_MAX.min(self.limits.attributes as usize);
+        let (open, attributes) = (&mut self.open, &mut self.attributes);
+        let mut quick =
+            Quick { source, rest, names, bindings, open, attributes, attributes_max, room, depth };
         while quick.step(to).is_some() && to.takes_more() {}
         let Quick { rest, names: Prediction { last, environment, .. }, room, .. } = quick;
         self.pos = source.len().wrapping_sub(rest.len());
@@ -80,19 +94,22 @@ struct Quick<'m, 's> {
     names: Prediction<'m>,
     bindings: &'m mut Bindings,
     open: &'m mut Vec<Open>,
+    /// Of the last start tag that has some.
+    attributes: &'m mut Vec<Attribute>,
+    attributes_max: usize,
     /// How many nodes there may be from here on.
     room: u32,
     /// How many elements may be open: fewer are.
     depth: usize,
 }
 
-impl<'m> Quick<'m, '_> {
+impl<'m, 's> Quick<'m, 's> {
     /// Takes a step if the fast path applies. None: it does not apply to the next one.
     #[inline(always)]
     fn step<T: StepSink>(&mut self, to: &mut T) -> Option<()> {
-        match self.rest.first_chunk::<{ WINDOW + 2 }>()? {
+        match self.rest {
             [b'<', b'/', name @ ..] => self.end(name, to),
-            [b'<', name @ .., _] => self.start(name, to),
+            [b'<', name @ ..] => self.start(name, to),
             _ => {
                 let len = scan::short_text(self.rest);
                 let is_plain = matches!(self.rest.get(len..)?, [b'<', after, ..] if *after != b'!');
@@ -103,8 +120,11 @@ impl<'m> Quick<'m, '_> {
 
     /// A start tag, or as many elements that contain plain text alone as follow each other.
     #[inline(always)]
-    fn start<T: StepSink>(&mut self, name: &[u8; WINDOW], to: &mut T) -> Option<()> {
-        let (symbol, raw) = self.names.after(self.names.named(self.names.last)?, name)?;
+    fn start<T: StepSink>(&mut self, name: &'s [u8], to: &mut T) -> Option<()> {
+        let last = self.names.named(self.names.last)?;
+        let Some((symbol, raw)) = self.names.after(last, name) else {
+            return self.tagged(last, name, to);
+        };
         let inside = self.rest.get(raw.tag_len()..)?;
         if inside.first() != Some(&b'<') && to.leaves().is_some() && self.leaves(symbol, raw, to) {
             return Some(());
@@ -113,6 +133,54 @@ impl<'m> Quick<'m, '_> {
         let mark = Mark { undo: self.bindings.undone(), environment: self.names.environment };
         self.open.push(Open { raw: symbol, mark });
         to.element(raw.as_element(), self.at());
+        self.rest = inside;
+        self.names.last = symbol;
+        self.room = room;
+        (self.open.len() < self.depth).then_some(())
+    }
+
+    /// A start tag with attributes, or of an empty element, after the element `last`.
+    #[inline(never)]
+    fn tagged<T: StepSink>(&mut self, last: &Raw, name: &'s [u8], to: &mut T) -> Option<()> {
+        let (symbol, raw) = self.names.element_after(last)?;
+        let (mut rest, mut before) = (raw.behind(name)?, raw);
+        let mut locals = [EMPTY; ATTRIBUTES_MAX];
+        self.attributes.clear();
+        let (inside, is_empty) = loop {
+            match rest {
+                [b'>', inside @ ..] => break (inside, false),
+                // One step has to be enough.
+                [b'/', b'>', behind @ ..] if to.leaves().is_some() => break (behind, true),
+                [b' ', attribute @ ..] => {
+                    let (raw, qname) = self.names.attribute_after(before)?;
+                    let [b'=', quote @ (b'"' | b'\''), value @ ..] = raw.behind(attribute)? else {
+                        return None;
+                    };
+                    let len = scan::value(value, 0, *quote);
+                    let [end, behind @ ..] = value.get(len..)? else { return None };
+                    let count = self.attributes.len();
+                    // Two with one local name may be the same.
+                    let repeats = locals.contains(&raw.local());
+                    if end != quote || count >= self.attributes_max || repeats {
+                        return None;
+                    }
+                    *locals.get_mut(count)? = raw.local();
+                    let start = offset(self.source.len().wrapping_sub(value.len()));
+                    let value = Span { start, len: offset(len) };
+                    self.attributes.push(Attribute { qname, value, is_id: false });
+                    (rest, before) = (behind, raw);
+                }
+                _ => return None,
+            }
+        };
+        let room = self.room.checked_sub(offset(self.attributes.len().wrapping_add(1)))?;
+        to.tagged(raw.as_element(), self.at(), self.attributes);
+        if is_empty {
+            to.end();
+        } else {
+            let mark = Mark { undo: self.bindings.undone(), environment: self.names.environment };
+            self.open.push(Open { raw: symbol, mark });
+        }
         self.rest = inside;
         self.names.last = symbol;
         self.room = room;
@@ -129,8 +197,8 @@ impl<'m> Quick<'m, '_> {
         {
             let len = scan::short_text(inside);
             let Some(after) = inside.get(len..) else { break };
-            match after.first_chunk::<{ WINDOW + 2 }>() {
-                Some([b'<', b'/', name @ ..]) if len > 0 && raw.closed.fits(name) => {}
+            match after {
+                [b'<', b'/', name @ ..] if len > 0 && raw.is_closed(name) => {}
                 _ => break,
             }
             let Some(behind) = after.get(raw.tag_len().wrapping_add("/".len())..) else { break };
@@ -139,7 +207,7 @@ impl<'m> Quick<'m, '_> {
             to.add(raw.as_element(), at, Span { start, len: offset(len) });
             names.last = symbol;
             (rest, room) = (behind, room_after);
-            let Some([b'<', name @ ..]) = rest.first_chunk::<{ WINDOW + 1 }>() else { break };
+            let [b'<', name @ ..] = rest else { break };
             let Some(next) = names.after(raw, name) else { break };
             (symbol, raw) = next;
         }
@@ -157,10 +225,10 @@ impl<'m> Quick<'m, '_> {
     }
 
     #[inline(always)]
-    fn end<T: StepSink>(&mut self, name: &[u8; WINDOW], to: &mut T) -> Option<()> {
+    fn end<T: StepSink>(&mut self, name: &[u8], to: &mut T) -> Option<()> {
         let &Open { raw, mark } = self.open.last()?;
         let raw = self.names.named(raw)?;
-        if !raw.closed.fits(name) {
+        if !raw.is_closed(name) {
             return None;
         }
         self.rest = self.rest.get(raw.tag_len().wrapping_add("/".len())..)?;

@@ -21,7 +21,9 @@ impl Machine {
     pub(super) fn start_tag(&mut self, view: View<'_>, text: &str) -> Result<Step, OffsetError> {
         let at = self.pos;
         let bytes = text.as_bytes();
-        let (raw, mut pos) = self.name(view, text, at.wrapping_add(1))?;
+        let predicted = self.namespaces.predicted();
+        let (raw, mut pos) = self.name(view, text, at.wrapping_add(1), predicted)?;
+        self.namespaces.seen_element(raw);
         self.attributes.clear();
         self.declared.clear();
         self.raw_attributes.clear();
@@ -70,7 +72,7 @@ impl Machine {
         let (mut end, mut empty) = (pos, false);
         if text.as_bytes().get(pos) != Some(&b'>') {
             self.namespaces.tag();
-            (end, empty) = self.attributes(view, text, pos)?;
+            (end, empty) = self.attributes(view, text, (raw, pos))?;
         }
         if !view.dtd.attributes.is_empty() {
             if self.raw_attributes.is_empty() {
@@ -144,28 +146,25 @@ impl Machine {
         self.error(self.pos, ErrorKind::EntityUnbalanced(name))
     }
 
-    /// The name at `at` and where it ends. The predicted name is tried first.
+    /// The name at `at` and where it ends. The predicted one is tried first.
     #[inline]
     fn name(
         &mut self,
         view: View<'_>,
         text: &str,
         at: usize,
+        symbol: Symbol,
     ) -> Result<(Symbol, usize), OffsetError> {
         let bytes = text.as_bytes();
-        let symbol = self.namespaces.predicted();
         let predicted = self.namespaces.names.str(symbol).as_bytes();
         let is_usual = !predicted.is_empty() && predicted.len() <= self.limits.name_bytes as usize;
         if is_usual && bytes.get(at..).is_some_and(|rest| rest.starts_with(predicted)) {
             let end = at.wrapping_add(predicted.len());
             if bytes.get(end).is_some_and(|&byte| !chars::has(byte, NAME | COLON)) {
-                self.namespaces.seen_name(symbol);
                 return Ok((symbol, end));
             }
         }
-        let (symbol, end) = self.parsed_name(view, text, at)?;
-        self.namespaces.seen_name(symbol);
-        Ok((symbol, end))
+        self.parsed_name(view, text, at)
     }
 
     #[inline(never)]
@@ -193,12 +192,13 @@ impl Machine {
         Ok((self.namespaces.raw(written, colon), end))
     }
 
-    /// All attributes as written. Returns the offset of the tag's `>`, and whether `/` precedes it.
+    /// All attributes as written, after the element's name. Returns the offset of the tag's `>`, and whether `/` precedes
+    /// it.
     fn attributes(
         &mut self,
         view: View<'_>,
         text: &str,
-        mut pos: usize,
+        (mut name, mut pos): (Symbol, usize),
     ) -> Result<(usize, bool), OffsetError> {
         let bytes = text.as_bytes();
         loop {
@@ -219,14 +219,22 @@ impl Machine {
                 }
                 Some(_) => {}
             }
-            pos = self.attribute(view, text, at)?;
+            (name, pos) = self.attribute(view, text, at, name)?;
         }
     }
 
-    /// One attribute; returns where it ends.
-    fn attribute(&mut self, view: View<'_>, text: &str, at: usize) -> Result<usize, OffsetError> {
+    /// One attribute, after the name `before`; returns its name and where it ends.
+    fn attribute(
+        &mut self,
+        view: View<'_>,
+        text: &str,
+        at: usize,
+        before: Symbol,
+    ) -> Result<(Symbol, usize), OffsetError> {
         let bytes = text.as_bytes();
-        let (name, end) = self.name(view, text, at)?;
+        let predicted = self.namespaces.predicted_attribute(before);
+        let (name, end) = self.name(view, text, at, predicted)?;
+        self.namespaces.seen_attribute(before, name);
         if self.namespaces.repeats_raw(name) {
             let kind = ErrorKind::DuplicateAttribute(piece(text, at, end));
             return Err(self.error(at, kind));
@@ -254,7 +262,7 @@ impl Machine {
             return Err(self.limit("attributes per element", self.limits.attributes));
         }
         self.raw_attributes.push(RawAttribute { name, at, value, is_id: false });
-        Ok(end.wrapping_add(1))
+        Ok((name, end.wrapping_add(1)))
     }
 
     /// Binds the namespace declarations among the attributes.

@@ -10,7 +10,7 @@ use super::Compiler;
 use crate::program::{Avt, Hole, MarkupOp, Op, Shortcut};
 
 impl Hole {
-    fn of(at: usize, op: &Op) -> Self {
+    fn of(at: usize, op: &Op, before: &[Self]) -> Self {
         let select = if let Op::ValueOf { select, .. } = op {
             Some(select)
         } else if let Op::Attribute(parts) = op
@@ -23,7 +23,7 @@ impl Hole {
         let child = select.and_then(|select| {
             if let Shortcut::Child(name) = select.shortcut { Some(name) } else { None }
         });
-        Self { op: at, child }
+        Self { op: at, child, is_new: before.iter().all(|hole| hole.child != child) }
     }
 }
 
@@ -77,12 +77,14 @@ impl Compiler<'_> {
                 let (name, value) = &**parts;
                 let fixed = if let Avt::Text(value) = value { Some(value.as_str()) } else { None };
                 builder.attribute(name.as_ref(), fixed);
-                holes.extend(fixed.is_none().then(|| Hole::of(at, op)));
+                if fixed.is_none() {
+                    holes.push(Hole::of(at, op, &holes));
+                }
             } else if let Op::Text(text) = op {
                 builder.text(text);
             } else if matches!(op, Op::ValueOf { .. }) {
                 builder.text_placeholder();
-                holes.push(Hole::of(at, op));
+                holes.push(Hole::of(at, op, &holes));
             } else {
                 builder.end_element();
             }

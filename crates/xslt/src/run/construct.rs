@@ -246,11 +246,14 @@ impl<'d> Machine<'_, 'd> {
         let Output::Writer(writer) = &mut output else { return Ok(false) };
         let mut holes = op.holes.iter();
         let within = self.state.in_source(self.registers.context);
+        let mut row = within.map(Node::row);
         let written = writer.write_prepared(&op.markup, || -> RunResult<Cow<'d, str>> {
             let Some(hole) = holes.next() else {
                 return Err("internal error: a hole too many".into());
             };
-            let text = within.zip(hole.child).and_then(|(node, name)| self.text_in(node, name));
+            let row = row.as_mut().filter(|_| hole.is_new);
+            let text = within.zip(hole.child);
+            let text = text.and_then(|(node, name)| self.text_in(node, name, row));
             text.map_or_else(|| self.fill(hole.op), |text| Ok(Cow::Borrowed(text)))
         });
         self.output = output;

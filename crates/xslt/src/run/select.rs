@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use xml::{NameId, Node, NodeFilter};
+use xml::{NameId, Node, NodeFilter, Row};
 use xpath::{Context, Item};
 
 use super::machine::Machine;
@@ -74,9 +74,14 @@ impl<'d> Machine<'_, 'd> {
     }
 
     /// The text of the first child of that name, charged, if it contains nothing else. `None`: [`Machine::string`]
-    /// evaluates it, or fails.
+    /// evaluates it, or fails. `row`: of the children, where nothing before has that name.
     #[inline(always)]
-    pub(super) fn text_in(&mut self, node: Node<'d>, name: u32) -> Option<&'d str> {
+    pub(super) fn text_in(
+        &mut self,
+        node: Node<'d>,
+        name: u32,
+        row: Option<&mut Row<'d>>,
+    ) -> Option<&'d str> {
         let filter = match self.state.names.get(name as usize)? {
             SourceName::Known(_, filter) => Some(*filter),
             SourceName::Absent => None,
@@ -84,9 +89,19 @@ impl<'d> Machine<'_, 'd> {
         };
         let Some(filter) = filter else { return Some("") };
         let budget = self.state.budget;
-        let mut children = node.filtered_children(filter);
-        let found = children.next();
-        budget.charge_steps(children.take_visited()).ok()?;
+        let next = row.and_then(|row| {
+            let next = row.next_if(filter);
+            budget.charge_steps(row.take_visited()).ok().and(next)
+        });
+        let found = match next {
+            Some(_) => next,
+            None => {
+                let mut children = node.filtered_children(filter);
+                let found = children.next();
+                budget.charge_steps(children.take_visited()).ok()?;
+                found
+            }
+        };
         let Some(found) = found else { return Some("") };
         let text = found.sole_text()?;
         budget.charge_reading(text.len()).ok()?;
