@@ -13,6 +13,10 @@ const ACCEPTED: &[&str] = &[
     "\"\\u0000\"", "\"\u{7f}\"", "\"é😀\"", "\"\u{2028}\"", "[]", "[ ]", "[\n]", "[1]", "[1,2]", "[ 1 , 2 ]", "[[]]", "[[],[]]",
     "[null,true,\"x\",{}]", "{}", "{ }", "{\"a\":1}", "{\"a\":1,\"b\":2}", "{ \"a\" : 1 }", "{\"\":0}", "{\"a\":{\"b\":[]}}",
     "{\"a\":1,\"a\":2}", "{\"\\u0061\":1}", " \t\r\n1\t\r\n ", "[\"12345678\"]", "[\"1234567\\\"9\"]", "[\"123456789012345\"]",
+    // What is between the strings of an array is mostly the same again and again.
+    "[\"\", \"b\", \"c\", \"\"]", "[\"a\",\"b\",\"c\", \"d\",\"e\" ,\"f\",\n\"g\",\n\"h\"]", "[\"a\", \"b\", 1, \"c\", \"d\\\"\", \"e\",  \"f\"]",
+    "[\"a\",              \"fourteen\",              \"c\",              \"12345678\"]", "[\"a\",               \"fifteen\",               \"c\"]",
+    "[\"a\",                \"sixteen\",                \"c\",                []]", "[[\"a\",\"b\",\"c\"],\"d\",[\"e\",{\"f\":\"g\"},\"h\",\"i\"]]",
 ];
 
 /// The text, and position and kind of its error.
@@ -37,6 +41,8 @@ const REJECTED: &[(&[u8], &str)] = &[
     (b"\"\xc0\xaf\"", "1:2 Encoding"), (b"\"\xed\xa0\x80\"", "1:2 Encoding"), (b"\x0c1", "1:1 Expected(\"a value\")"), (b"1\x0c", "1:2 Trailing"),
     (b"\xc2\xa01", "1:1 Expected(\"a value\")"), (b"{\n \"a\": [\n  1,\n  x]}", "4:3 Expected(\"a value\")"), ("[\"é\", x]".as_bytes(), "1:7 Expected(\"a value\")"),
     (b"\x00", "1:1 Expected(\"a value\")"), (b"[1,\x00]", "1:4 Expected(\"a value\")"),
+    (b"[\"a\",\"b\",\"c\",]", "1:14 Expected(\"a value\")"), (b"[\"a\",\"b\",\"c", "1:12 UnexpectedEnd"), (b"[\"a\",\"b\",\"\x01\"]", "1:11 Control"),
+    (b"[\"a\", \"b\", \"c\"}", "1:15 Expected(\"`,` or `]`\")"), (b"[\"a\", \"b\" \"c\"]", "1:11 Expected(\"`,` or `]`\")"), (b"[\"a\", \"b\", \"c\"", "1:15 UnexpectedEnd"),
 ];
 
 #[test]

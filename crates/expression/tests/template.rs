@@ -57,6 +57,31 @@ fn each_scalar_of_an_array_is_an_element_whatever_is_beside_it() {
     );
 }
 
+#[test]
+fn a_long_array_is_written_as_one_element_after_the_other() {
+    let element = |of: (&str, &str)| format!("<i>{}</i>", of.1);
+    let plain = [("\"ab\"", "ab"), ("-1.5", "-1.5"), ("\"\"", ""), ("true", "true")];
+    let special =
+        [("\"<&\"", "&lt;&amp;"), ("null", ""), ("\"\\t\"", "\t"), ("\"\u{ffff}\"", "\u{fffd}")];
+    for (count, special) in [1, 2, 63, 64, 65, 128, 200].iter().zip(special.iter().cycle()) {
+        for at in [0, 1, 62, 63, 64, 199, 1000] {
+            let mut all: Vec<_> = plain.iter().cycle().take(*count).copied().collect();
+            if let Some(place) = all.get_mut(at) {
+                *place = *special;
+            }
+            let texts: Vec<_> = all.iter().map(|of| of.0).collect();
+            let list = format!("{{\"i\":[{}]}}", texts.join(",\n  "));
+            let expect: String = all.into_iter().map(element).collect();
+            let argument = Argument::new(Expression::compile("json-eval($)").unwrap());
+            let settings = Settings::new(MediaType::Xml);
+            let template = PayloadTemplate::compile("<l>$1</l>", vec![argument], settings).unwrap();
+            let mut written = Vec::new();
+            template.render(&Message::new(&list, AROUND), &mut written).unwrap();
+            assert_eq!(String::from_utf8(written).unwrap(), format!("<l>{expect}</l>"), "{list}");
+        }
+    }
+}
+
 fn check(context: &dyn EvalContext, case: &str) -> Option<String> {
     let (language, rest) = case.split_once(" | ").expect("a case names its language");
     let (template, expect, fails) = match (rest.split_once(" => "), rest.split_once(" !! ")) {

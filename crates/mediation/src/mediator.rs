@@ -133,7 +133,7 @@ pub enum Next {
     /// When all parts are at their end: with [`Mediator::join`].
     Scatter(Scatter),
     /// The message waits for others of its kind; the last one continues with [`Mediator::complete`].
-    Collect(Collect),
+    Collect(Box<Collect>),
     /// The message is the response to the client.
     Respond,
     /// The message continues in the sequence for responses.

@@ -74,6 +74,7 @@ enum Tag {
 }
 
 impl Node {
+    #[inline(always)]
     fn tag(self) -> Tag {
         match self.meta & 7 {
             0 => Tag::Null,
@@ -217,6 +218,48 @@ pub(crate) fn tree_bytes(text: &[u8]) -> usize {
 pub struct Ref<'d> {
     document: &'d Document<'d>,
     index: u32,
+}
+
+/// Elements of an array that follow each other and have no others in them.
+#[derive(Clone, Copy)]
+pub(crate) struct Scalars<'d> {
+    document: &'d Document<'d>,
+    index: u32,
+    nodes: &'d [Node],
+    /// The bytes of their [`Ref::raw`].
+    pub(crate) raw_len: usize,
+    /// Those of their texts, if the document has all of them as they are.
+    pub(crate) plain_len: Option<usize>,
+}
+
+impl<'d> Scalars<'d> {
+    pub(crate) fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Each for itself.
+    pub(crate) fn each(self) -> impl Iterator<Item = Scalar<'d>> {
+        let end = self.index + place(self.nodes.len());
+        let document = self.document;
+        (self.index..end).filter_map(move |index| Ref { document, index }.scalar())
+    }
+
+    /// The text of the document from the first to the last, with what is between them: white space and commas.
+    pub(crate) fn source(&self) -> &'d [u8] {
+        let (Some(first), Some(last)) = (self.nodes.first(), self.nodes.last()) else { return &[] };
+        let text = self.document.text.as_bytes();
+        text.get(first.start as usize..last.end as usize).unwrap_or_default()
+    }
+
+    /// Their texts, if `plain_len` is known.
+    pub(crate) fn texts(&self) -> impl Iterator<Item = &'d [u8]> {
+        let text = self.document.text.as_bytes();
+        self.nodes.iter().map(move |node| {
+            let quote = u32::from(node.tag() == Tag::String);
+            let (from, to) = (node.start + quote, node.end.saturating_sub(quote));
+            text.get(from as usize..to as usize).unwrap_or_default()
+        })
+    }
 }
 
 /// A value without others in it.
@@ -442,6 +485,33 @@ pub struct Elements<'d> {
     end: u32,
 }
 
+impl<'d> Elements<'d> {
+    /// Takes the scalars at the beginning, at most `most`.
+    pub(crate) fn next_scalars(&mut self, most: usize) -> Scalars<'d> {
+        let (document, index) = (self.document, self.index);
+        let end = self.end.min(index.saturating_add(place(most)));
+        let rest = document.nodes.get(index as usize..end as usize).unwrap_or_default();
+        // A bit for each tag that is there, with and without escapes.
+        let (mut count, mut raw_len, mut quotes, mut tags) = (0, 0, 0, 0_u32);
+        for node in rest {
+            let tag = node.meta & 7;
+            if tag >= Tag::Array as u32 {
+                break;
+            }
+            count += 1;
+            raw_len += node.end - node.start;
+            quotes += 2 * u32::from(tag == Tag::String as u32);
+            tags |= 1 << (node.meta & (7 | ESCAPED));
+        }
+        self.index += place(count);
+        let nodes = rest.get(..count).unwrap_or_default();
+        let is_plain = tags >> ESCAPED == 0 && tags & (1 << Tag::Null as u32) == 0;
+        let plain_len = is_plain.then(|| raw_len.saturating_sub(quotes) as usize);
+        let raw_len = raw_len as usize;
+        Scalars { document, index, nodes, raw_len, plain_len }
+    }
+}
+
 impl<'d> Iterator for Elements<'d> {
     type Item = Ref<'d>;
 
@@ -475,4 +545,10 @@ impl<'d> Iterator for Members<'d> {
         self.index = value.node().next;
         Some((name, value))
     }
+}
+
+/// Fits, since no longer text is read.
+#[expect(clippy::cast_possible_truncation)]
+fn place(of: usize) -> u32 {
+    of as u32
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::{Error, limits};
 
-use super::{COUNT_SHIFT, Document, ESCAPED, Node, Tag};
+use super::{COUNT_SHIFT, Document, ESCAPED, Node, Tag, place};
 
 /// How two members of the same name in one object are handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -193,7 +193,11 @@ impl Reader<'_> {
             match (bytes.get(at), self.inner.tag) {
                 (Some(b','), Tag::Array) => {
                     self.inner.count += 1;
-                    return Ok(Some(space(bytes, at + 1)));
+                    let next = space(bytes, at + 1);
+                    if bytes.get(next) != Some(&b'"') {
+                        return Ok(Some(next));
+                    }
+                    at = self.strings(at, next)?;
                 }
                 (Some(b','), Tag::Object) => {
                     self.inner.count += 1;
@@ -215,6 +219,33 @@ impl Reader<'_> {
                 (None, _) => return Ok(None),
                 (Some(_), _) => return Err(located(at, JsonErrorKind::Trailing)),
             }
+        }
+    }
+
+    /// Reads the string at `start`, after a `comma`, and others as long as there are the same few bytes between them, which
+    /// then take one comparison. Returns where the last one ends.
+    #[inline(never)]
+    fn strings(&mut self, comma: usize, mut start: usize) -> Result<usize, Located> {
+        let bytes = self.bytes;
+        let sixteen = |at| bytes.get(at..)?.first_chunk().map(|of| u128::from_le_bytes(*of));
+        let between = start - comma;
+        let (mask, expected) = match sixteen(comma) {
+            // With the quote.
+            Some(found) if between < 16 => {
+                let mask = u128::MAX >> (8 * (15 - between));
+                (mask, found & mask)
+            }
+            // No UTF-8 has such bytes.
+            Some(_) | None => (u128::MAX, u128::MAX),
+        };
+        loop {
+            let (end, escaped) = string(bytes, start)?;
+            self.push(start, end, Tag::String as u32 | escaped)?;
+            if sixteen(end).is_none_or(|found| found & mask != expected) {
+                return Ok(end);
+            }
+            self.inner.count += 1;
+            start = end + between;
         }
     }
 
@@ -411,10 +442,4 @@ fn reject_duplicates(document: &Document<'_>) -> Result<(), Located> {
 fn locate(bytes: &[u8], offset: usize, kind: JsonErrorKind) -> Error {
     let (line, column) = crate::error::position(bytes, offset);
     Error::Json { line, column, offset, kind }
-}
-
-/// Fits, since no longer text is read.
-#[expect(clippy::cast_possible_truncation)]
-fn place(of: usize) -> u32 {
-    of as u32
 }

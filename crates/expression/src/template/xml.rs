@@ -149,6 +149,9 @@ pub(super) fn push_json(into: &mut Vec<u8>, value: Ref<'_>, budget: &Budget) -> 
     Ok(())
 }
 
+/// Elements that are charged and written together.
+const AT_ONCE: usize = 64;
+
 /// Appends the scalars at the beginning of `elements` as elements of this name; returns what follows them.
 #[inline(never)]
 fn push_leaves<'d>(
@@ -157,28 +160,50 @@ fn push_leaves<'d>(
     elements: &mut Elements<'d>,
     budget: &Budget,
 ) -> Result<Option<Ref<'d>>, Error> {
-    let (mut is_first, mut between) = (true, 0..0);
-    let next = loop {
-        let Some(value) = elements.next() else { break None };
-        let Some(leaf) = value.scalar() else { break Some(value) };
-        charge_leaf(name, &leaf, budget)?;
-        if !between.is_empty() {
-            into.extend_from_within(between.clone());
-        } else if is_first {
-            push_parts(into, ["<", name, ">"]);
-            is_first = false;
-        } else {
-            // The tags between the first two are those between all others.
-            let start = into.len();
-            push_parts(into, ["</", name, "><", name, ">"]);
-            between = start..into.len();
+    // Between any two of them; cut after the last one.
+    let mut tags = Vec::new();
+    loop {
+        let leaves = elements.next_scalars(AT_ONCE);
+        if leaves.len() == 0 {
+            break;
         }
-        push_charged(into, &leaf, budget)?;
-    };
-    if !is_first {
-        push_parts(into, ["</", name, ">"]);
+        let source = leaves.source();
+        budget.charge_reading(source.len())?;
+        budget.charge_scanning(leaves.raw_len)?;
+        budget.charge_steps(2 * leaves.len() as u64)?;
+        if tags.is_empty() {
+            push_parts(into, ["<", name, ">"]);
+            push_parts(&mut tags, ["</", name, "><", name, ">"]);
+        }
+        match leaves.plain_len.filter(|_| is_plain_source(source)) {
+            Some(plain_len) => {
+                let len = plain_len + leaves.len() * tags.len();
+                budget.charge_memory(len)?;
+                into.reserve(len);
+                for text in leaves.texts() {
+                    into.extend_from_slice(text);
+                    into.extend_from_slice(&tags);
+                }
+            }
+            None => {
+                for leaf in leaves.each() {
+                    budget.charge_memory(tags.len() + leaf.plain.map_or(0, <[u8]>::len))?;
+                    push_charged(into, &leaf, budget)?;
+                    into.extend_from_slice(&tags);
+                }
+            }
+        }
     }
-    Ok(next)
+    if !tags.is_empty() {
+        into.truncate(into.len().saturating_sub(name.len() + "<>".len()));
+    }
+    Ok(elements.next())
+}
+
+/// Whether no character of JSON without escapes may be written as another one: its strings have no quotes and no control
+/// characters.
+fn is_plain_source(source: &[u8]) -> bool {
+    memchr::memchr3(b'&', b'<', b'>', source).is_none() && memchr::memchr(0xef, source).is_none()
 }
 
 /// The name of a member as that of an element.

@@ -52,7 +52,7 @@ impl Mediator for Aggregate {
         let enough = min.into_iter().chain(max).min();
         let (id, timeout_ms) = (self.id.clone(), self.timeout_ms);
         let piece = self.piece(scene, message);
-        Ok(Next::Collect(Collect { piece, id, correlation, enough, timeout_ms }))
+        Ok(Next::Collect(Box::new(Collect { piece, id, correlation, enough, timeout_ms })))
     }
 
     fn complete(

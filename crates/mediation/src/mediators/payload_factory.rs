@@ -12,7 +12,7 @@ use crate::run::Scene;
 use crate::{Failure, Mediator, Message, Next};
 
 /// What a body has before it grows; what it does not need is released.
-const USUAL_BYTES: usize = 1024;
+const USUAL_BYTES: usize = 2048;
 
 #[derive(Debug)]
 struct PayloadFactory {

@@ -72,7 +72,7 @@ impl Message {
     /// Writes the action into the head, where the receiver of the body as it is now expects it. Source: SOAP 1.1 section
     /// 6.1.1; RFC 3902; Synapse's `TargetRequest`.
     pub(crate) fn set_action(&mut self, action: &str) -> Result<(), Failure> {
-        let is_quoted = action.bytes().any(|byte| byte == b'"');
+        let is_quoted = memchr::memchr(b'"', action.as_bytes()).is_some();
         let without = is_quoted.then(|| action.replace('"', ""));
         let action = without.as_deref().unwrap_or(action);
         if action.is_empty() {
@@ -83,7 +83,7 @@ impl Message {
         }
         let Some(field) = self.head.field(CONTENT_TYPE) else { return Ok(()) };
         let is_action = |part: &&str| {
-            let end = part.bytes().position(|byte| byte == b'=').unwrap_or(part.len());
+            let end = memchr::memchr(b'=', part.as_bytes()).unwrap_or(part.len());
             part.get(..end).is_some_and(|name| format::is_name(name.trim(), "action"))
         };
         let mut new = String::with_capacity(field.len().saturating_add(action.len()) + 12);

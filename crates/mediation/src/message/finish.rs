@@ -29,7 +29,8 @@ impl Message {
         let content_type = format.content_type();
         let value = PropertyValue::new(format::media_type(content_type));
         self.properties.set(PropertyScope::Axis2, MESSAGE_TYPE, value, budget)?;
-        self.set_field(CONTENT_TYPE, content_type)
+        self.put_field(CONTENT_TYPE, content_type);
+        Ok(())
     }
 
     /// The property `messageType`, else the content type.
@@ -175,6 +176,11 @@ impl Message {
         }
         let usual = format::media_type(format.content_type());
         let declared = declared.filter(|declared| **declared != *usual && fits(declared));
+        if declared.is_none() && format != Format::Multipart {
+            drop((declared, field));
+            self.put_field(CONTENT_TYPE, format.content_type());
+            return Ok(());
+        }
         let mut new = declared.map_or_else(|| format.content_type().to_owned(), Cow::into_owned);
         if let (Format::Multipart, Some(boundary)) = (format, boundary) {
             new = format!("{}; boundary={boundary}", format.content_type());

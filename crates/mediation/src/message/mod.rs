@@ -167,11 +167,13 @@ impl Message {
         }
         self.body.set_coding(Coding::of(&*self.head));
         let Some(content_type) = self.head.field(CONTENT_TYPE) else { return };
+        // Mostly: UTF-8, and nothing else.
+        let is_usual = *content_type == *self.body.format().content_type();
         match self.body.format() {
             Format::Multipart => {
                 self.body.set_boundary(format::parameter(&content_type, "boundary"));
             }
-            Format::Soap11 | Format::Soap12 if format::is_package(&content_type) => {
+            Format::Soap11 | Format::Soap12 if !is_usual && format::is_package(&content_type) => {
                 self.body.set_package(&content_type);
             }
             Format::Json
@@ -180,8 +182,6 @@ impl Message {
             | Format::Xml
             | Format::Soap11
             | Format::Soap12 => {
-                // UTF-8 then.
-                let is_usual = *content_type == *self.body.format().content_type();
                 let charset = || format::parameter(&content_type, "charset");
                 self.body.set_charset((!is_usual).then(charset).flatten());
             }
@@ -267,9 +267,14 @@ impl Message {
     /// The name is not a token, or the value has control characters. Source: RFC 9110 section 5.5.
     pub fn set_field(&mut self, name: &str, value: &str) -> Result<(), Failure> {
         let value = field_value(name, value)?;
+        self.put_field(name, value);
+        Ok(())
+    }
+
+    /// As [`Message::set_field`], with a name and a value that are known to be valid.
+    fn put_field(&mut self, name: &str, value: &str) {
         self.note_field(name, value);
         self.head.set_field(name, value);
-        Ok(())
     }
 
     /// Says what a new body is. One that is said to be a package is that already, with its attachments.
@@ -386,13 +391,11 @@ impl Message {
 /// The value without white space around it.
 fn field_value<'v>(name: &str, value: &'v str) -> Result<&'v str, Failure> {
     let value = value.trim_matches([' ', '\t', '\r', '\n']);
-    let is_control = |byte: u8| (byte < b' ') & (byte != b'\t') | (byte == 0x7f);
     if !is_token(name) {
         let message = format!("`{}` is not the name of a header field", name.escape_debug());
         return Err(Failure::new(Code::MEDIATION, message));
     }
-    // Without branches, for many bytes at once.
-    if value.bytes().fold(false, |found, byte| found | is_control(byte)) {
+    if value.bytes().fold(0, |found, byte| found | BYTES[usize::from(byte)]) & CONTROL != 0 {
         let message = format!("the value of the header field `{name}` has control characters");
         return Err(Failure::new(Code::MEDIATION, message));
     }
@@ -401,8 +404,29 @@ fn field_value<'v>(name: &str, value: &'v str) -> Result<&'v str, Failure> {
 
 /// Source: RFC 9110 section 5.6.2.
 pub(crate) fn is_token(name: &str) -> bool {
-    !name.is_empty()
-        && name
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
+    let of_all = name.bytes().fold(TOKEN, |of_all, byte| of_all & BYTES[usize::from(byte)]);
+    !name.is_empty() && of_all != 0
 }
+
+const TOKEN: u8 = 1;
+const CONTROL: u8 = 2;
+
+/// What the bytes of names and values of header fields are, for those that are looked at one by one.
+static BYTES: [u8; 256] = {
+    let mut bytes = [0; 256];
+    let mut byte = 0;
+    while byte < u8::MAX {
+        if byte.is_ascii_alphanumeric() {
+            bytes[byte as usize] = TOKEN;
+        } else if byte.is_ascii_control() && byte != b'\t' {
+            bytes[byte as usize] = CONTROL;
+        }
+        byte += 1;
+    }
+    let mut marks: &[u8] = b"!#$%&'*+-.^_`|~";
+    while let [mark, rest @ ..] = marks {
+        bytes[*mark as usize] = TOKEN;
+        marks = rest;
+    }
+    bytes
+};

@@ -213,7 +213,7 @@ impl Run {
             }
             Next::Fork(fork) => return self.fork(branch, fork),
             Next::Scatter(scatter) => return self.scatter(branch, at, scatter, context),
-            Next::Collect(collect) => return self.collect(branch, at, collect),
+            Next::Collect(collect) => return self.collect(branch, at, *collect),
             Next::Respond => return self.respond(branch, Some(at), context),
             Next::Loopback => return self.loopback(branch, context),
             Next::Drop => {
@@ -396,14 +396,11 @@ impl Run {
 }
 
 /// A failure of this step has its place, unless it has one.
-fn placed(turn: Turn, step: Option<&Step>) -> Turn {
-    match turn {
-        Turn::Failed(branch, mut failure) => {
-            failure.place = failure.place.or_else(|| Some(step?.to_string()));
-            Turn::Failed(branch, failure)
-        }
-        turn @ (Turn::Go(_) | Turn::Gone) => turn,
+fn placed(mut turn: Turn, step: Option<&Step>) -> Turn {
+    if let (Turn::Failed(_, Failure { place: place @ None, .. }), Some(step)) = (&mut turn, step) {
+        *place = Some(step.to_string());
     }
+    turn
 }
 
 /// Releases what a step was charged since `used` bytes were, and its messages do not keep.
