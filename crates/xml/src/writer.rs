@@ -149,12 +149,6 @@ impl Writer {
         Ok(())
     }
 
-    /// The bytes written so far and not taken, in UTF-8. The start tag of an element that is empty so far is not written.
-    #[must_use]
-    pub fn written(&self) -> usize {
-        self.out.len()
-    }
-
     /// Returns the bytes written so far, so that a large output needn't be held in memory.
     pub fn take(&mut self) -> Vec<u8> {
         let text = self.take_text();
