@@ -18,16 +18,18 @@ PROFILE ?= release
 # Where the program spends its time, for the optimiser: made by `make profile`, and of use only for the same versions of Penstock
 # and the compiler, on the same kind of machine. `make release PROFDATA=` does without.
 PROFDATA ?= packaging/penstock-$(VERSION)-rustc-$(shell rustc -V | cut -d' ' -f2)-$(HOST).profdata.xz
-# By its name, Cargo sees that it has changed.
-UNPACKED = $(abspath $(TARGET_DIR))/profile/$(firstword $(shell cksum <$(PROFDATA))).profdata
-# $(call build,PROFILE,RUSTFLAGS,ARGUMENTS): builds TARGET_DIR/HOST/PROFILE/penstock, a release with PROFDATA. The symbols that
-# it names depend on `--target` being given.
+# Named by its checksum, so that Cargo builds anew when it changes.
+UNPACKED = $(if $(filter /%,$(TARGET_DIR)),,$(CURDIR)/)$(TARGET_DIR)/profile/$(firstword $(shell cksum <$(PROFDATA))).profdata
+# $(call build,PROFILE,FLAG,ARGUMENTS): builds TARGET_DIR/HOST/PROFILE/penstock, a release with PROFDATA. The symbols that it
+# names depend on `--target` being given.
 profiled = $(and $(filter release,$(1)),$(wildcard $(PROFDATA)))
+unprofiled = $(and $(filter release,$(1)),$(PROFDATA),$(if $(profiled),,yes))
+flags = $(foreach flag,$(2),"$(flag)",)$(if $(profiled),"-Cprofile-use=$(UNPACKED)")
 define build
 	$(if $(profiled),@$(call need,xz,apt-get install xz-utils (or: make release PROFDATA=)))
-	$(if $(profiled),@mkdir -p $(dir $(UNPACKED)) && xz -dc $(PROFDATA) >$(UNPACKED))
-	RUSTFLAGS="$(RUSTFLAGS) $(2) $(if $(profiled),-C profile-use=$(UNPACKED))" \
-	cargo build --profile $(1) --package penstock --target $(HOST) $(3)
+	$(if $(profiled),@mkdir -p "$(TARGET_DIR)/profile" && xz -dc $(PROFDATA) >"$(UNPACKED)")
+	$(if $(unprofiled),@echo >&2 "there is no $(PROFDATA): the program will be slower (see make profile)")
+	cargo build --profile $(1) --package penstock --target $(HOST) --config 'target.$(HOST).rustflags = [$(flags)]' $(3)
 endef
 DEB = $(TARGET_DIR)/packages/penstock_$(VERSION)_$(ARCH).deb
 IMAGE = $(TARGET_DIR)/packages/penstock-$(VERSION)-$(ARCH).oci.tar
@@ -69,7 +71,6 @@ run: build-needs ## build quickly and start everything on this machine, with a s
 	exec $(TARGET_DIR)/quick/penstock up $(ARGS)
 
 release: build-needs ## build the release: target/release/penstock
-	$(if $(wildcard $(PROFDATA)),,@echo >&2 "building without a profile (make profile): the program will be slower")
 	$(call build,release)
 	@install -D $(TARGET_DIR)/$(HOST)/release/penstock $(TARGET_DIR)/release/penstock
 	@ls -l $(TARGET_DIR)/release/penstock
@@ -88,7 +89,7 @@ deb: build-needs ## build a Debian package
 	packaging/deb $(TARGET_DIR)/$(HOST)/$(PROFILE)/penstock $(VERSION) $(DEB)
 
 image: build-needs ## build a container image as an OCI archive, from a static binary
-	$(call build,$(PROFILE),-C target-feature=+crt-static,$(FEATURES))
+	$(call build,$(PROFILE),-Ctarget-feature=+crt-static,$(FEATURES))
 	packaging/image $(TARGET_DIR)/$(HOST)/$(PROFILE)/penstock $(VERSION) $(IMAGE)
 
 ##@ Develop

@@ -105,7 +105,7 @@ fn every_scenario_has_its_whole_response_after_as_many_requests_as_it_says() {
         let (shown, sent, text) = run(&scenario.name, scenario, &body);
         let expect = scenario.expect.as_deref().unwrap_or_default();
         assert!(text.contains(expect), "{}: no {expect} in {text}", scenario.name);
-        // Those of suites/scenarios.toml are proxies.
+        // Proxies need not say it.
         let declared = scenario.upstream_requests.as_ref();
         let expect = declared.map_or(1, |declared| declared.of(&body));
         assert_eq!(sent, expect, "{}", scenario.name);

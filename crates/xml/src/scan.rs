@@ -154,7 +154,7 @@ pub(crate) const CLOSED_BYTES_MAX: usize = 2 * WINDOW - 1;
 /// Bytes that are compared at once.
 const WINDOW: usize = 16;
 
-/// A name with the `>` after it as numbers, so that one comparison, of a long name two, finds it in a document.
+/// A name with the `>` after it as numbers, so that one comparison finds it in a document, and two find a long name.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Closed {
     /// The first bytes.

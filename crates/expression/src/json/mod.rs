@@ -220,7 +220,7 @@ pub struct Ref<'d> {
     index: u32,
 }
 
-/// Elements of an array that follow each other and have no others in them.
+/// Consecutive elements of an array, none of which is an array or an object.
 #[derive(Clone, Copy)]
 pub(crate) struct Scalars<'d> {
     document: &'d Document<'d>,

@@ -225,16 +225,13 @@ impl Balancer {
         }
     }
 
-    /// Records a response of a single endpoint, when its body was looked at: with `fault`, it is a failure.
+    /// Records a response of a single endpoint, when its body was looked at: with `fault`, it is a failure, unless the
+    /// endpoint's rule leaves that out.
     pub(crate) fn judged(&self, status: u16, fault: Option<&Fault>, now_us: u64) {
         let Some(endpoint) = self.endpoints.first() else { return };
-        match fault {
+        match fault.and_then(|fault| self.evidence(fault, 0)) {
             None => self.responded(endpoint, status, 0, now_us),
-            Some(fault) => {
-                if let Some(failure) = self.evidence(fault, 0) {
-                    self.failed(endpoint, failure, now_us);
-                }
-            }
+            Some(failure) => self.failed(endpoint, failure, now_us),
         }
     }
 

@@ -76,7 +76,7 @@ fn check_two_workers(suspension: Suspension, script: &str, expect: &str) {
 
 /// Runs `script`: `?` selects an endpoint, `xN` records a failed connection to endpoint N, `bN` a broken exchange, `BN`
 /// one of another operation, `oN` a success, `ON` one of another operation, `sN` a 503, `+N` advances the clock by N
-/// milliseconds; `10*bN` is `bN` ten times; `|` changes to the other worker. `expect` lists the selections.
+/// milliseconds; `f0` is a response with a SOAP fault of a single endpoint; `10*bN` is `bN` ten times; `|` changes to the other worker. `expect` lists the selections.
 #[track_caller]
 pub(crate) fn run(workers: &[Balancer], script: &str, expect: &str) {
     let (mut now_us, mut worker) = (0, 0);
@@ -106,11 +106,30 @@ pub(crate) fn run(workers: &[Balancer], script: &str, expect: &str) {
             "o" => balancer.responded(endpoint.unwrap(), 200, 1, now_us),
             "O" => balancer.responded(endpoint.unwrap(), 200, 3, now_us),
             "s" => balancer.responded(endpoint.unwrap(), 503, 1, now_us),
+            "f" => {
+                let fault = Fault::Mediation { code: 500_000, reason: String::new() };
+                balancer.judged(200, Some(&fault), now_us);
+            }
             "|" => worker = 1 - worker,
             _ => now_us += u64::from(number) * 1_000,
         }
     }
     assert_eq!(selected.join(" "), expect, "{script}");
+}
+
+#[test]
+fn a_soap_fault_that_the_rule_leaves_out_ends_a_suspension() {
+    let Suspension::Consecutive { failures, lasts, mark_ms, .. } = RULE else { unreachable!() };
+    let rule = |code| {
+        let codes = Some(vec![101_503, code]);
+        Suspension::Consecutive { failures, lasts, codes, marks: None, mark_ms }
+    };
+    for (code, expect) in
+        [(101_504, "0 303001 0 303001 0 0"), (500_000, "0 303001 0 303001 303001 303001")]
+    {
+        let balancer = balancer(UpstreamKind::Single, 1, rule(code));
+        run(&[balancer], "? x0 x0 ? +1000 ? ? f0 ? ?", expect);
+    }
 }
 
 #[test]
