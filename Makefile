@@ -24,12 +24,12 @@ UNPACKED = $(if $(filter /%,$(TARGET_DIR)),,$(CURDIR)/)$(TARGET_DIR)/profile/$(f
 # names depend on `--target` being given.
 profiled = $(and $(filter release,$(1)),$(wildcard $(PROFDATA)))
 unprofiled = $(and $(filter release,$(1)),$(PROFDATA),$(if $(profiled),,yes))
-flags = $(foreach flag,$(2),"$(flag)",)$(if $(profiled),"-Cprofile-use=$(UNPACKED)")
+flags = $(foreach flag,$(RUSTFLAGS) $(2),"$(flag)",)$(if $(profiled),"-Cprofile-use=$(UNPACKED)")
 define build
 	$(if $(profiled),@$(call need,xz,apt-get install xz-utils (or: make release PROFDATA=)))
 	$(if $(profiled),@mkdir -p "$(TARGET_DIR)/profile" && xz -dc $(PROFDATA) >"$(UNPACKED)")
 	$(if $(unprofiled),@echo >&2 "there is no $(PROFDATA): the program will be slower (see make profile)")
-	cargo build --profile $(1) --package penstock --target $(HOST) --config 'target.$(HOST).rustflags = [$(flags)]' $(3)
+	env -u RUSTFLAGS cargo build --profile $(1) --package penstock --target $(HOST) --config 'target.$(HOST).rustflags = [$(flags)]' $(3)
 endef
 DEB = $(TARGET_DIR)/packages/penstock_$(VERSION)_$(ARCH).deb
 IMAGE = $(TARGET_DIR)/packages/penstock-$(VERSION)-$(ARCH).oci.tar
