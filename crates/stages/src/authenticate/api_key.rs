@@ -25,6 +25,18 @@ pub fn identify_key(
     if let Some(caller) = cache.find(place, key, issuers, now) {
         return cached(cache, place, caller, issuers, now);
     }
+    identify_new(cache, key, issuers, subscribers, now)
+}
+
+/// Apart, so that a key in the cache does not pay for its registers and its stack.
+#[inline(never)]
+fn identify_new(
+    cache: &mut TokenCache,
+    key: &[u8],
+    issuers: &[Arc<Issuer>],
+    subscribers: Option<&Subscribers>,
+    now: Now,
+) -> Identity {
     let hash = jose::sha256(key);
     if subscribers.is_some_and(|all| all.of_api_key(&hash).is_some()) {
         let caller = Rc::new(of_application(hash));
