@@ -6,6 +6,8 @@
 //! HTTP/1.1 before they are read; when it sleeps again, more. Mostly the newest one is next: its connection was used last,
 //! so its memory is still in the cache, and its client has not given up. The same holds for the parts of messages that
 //! mediation splits, which wait as what they are made of.
+//!
+//! Mediation asks it, too, whether to let other tasks go first before it sends a message.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -19,6 +21,7 @@ use model::{Denial, Fault};
 use crate::gate::{Gate, Pass};
 use crate::request_body::{RequestBody, Unwanted};
 use crate::resources::Resources;
+use crate::tasks;
 
 /// How many requests of a worker, or parts of messages, may wait for a response head at once.
 #[derive(Debug)]
@@ -32,6 +35,8 @@ pub(crate) struct Saturation {
     /// Whether somebody found none left since then, and waits without a place in the queue.
     is_short: Cell<bool>,
     sleeps: Cell<u64>,
+    /// The worker hardly ever sleeps.
+    is_saturated: Cell<bool>,
     observed_us: Cell<u64>,
 }
 
@@ -44,6 +49,7 @@ impl Default for Saturation {
             taken: Cell::new(0),
             is_short: Cell::new(false),
             sleeps: Cell::new(0),
+            is_saturated: Cell::new(false),
             observed_us: Cell::new(0),
         }
     }
@@ -114,6 +120,16 @@ impl Saturation {
     #[cfg(test)]
     pub(crate) fn limit_to(&self, turns: usize) {
         self.limit.set(turns);
+        self.is_saturated.set(true);
+    }
+
+    /// To be awaited before a message is sent that took work, such as mediation: while the worker is saturated, the tasks
+    /// that are ready go first, so that the messages of many are sent one right after the other. Each that comes late
+    /// finds its receiver asleep, and has to wake it.
+    pub(crate) async fn before_sending(&self) {
+        if self.is_saturated.get() {
+            tasks::step_aside().await;
+        }
     }
 
     /// Adapts the limit. `sleeps`: how often the worker has slept since its start, because it had nothing to do.
@@ -127,8 +143,13 @@ impl Saturation {
         // If few turns are taken, the worker is idle, or busy with other work, such as long bodies: no request has to wait.
         let is_short = self.is_short.replace(false);
         let is_demanded = demand >= SATURATED_DEMAND_MIN || is_short;
-        let is_busy = taken >= SATURATED_REQUESTS_MIN && is_demanded;
-        if !is_busy || rate >= UNSATURATED_SLEEPS_MIN {
+        let has_many = taken >= SATURATED_REQUESTS_MIN;
+        if !has_many || rate >= UNSATURATED_SLEEPS_MIN {
+            self.is_saturated.set(false);
+        } else if rate <= SATURATED_SLEEPS_MAX {
+            self.is_saturated.set(true);
+        }
+        if !has_many || !is_demanded || rate >= UNSATURATED_SLEEPS_MIN {
             self.limit.set(limit.saturating_mul(2));
         } else if rate <= SATURATED_SLEEPS_MAX {
             let fewer = limit.min(self.turns.passed()) / 4 * 3;
@@ -140,6 +161,7 @@ impl Saturation {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
     use std::task::{Context, Poll, Waker};
 
     use base::SystemClock;
@@ -149,6 +171,8 @@ mod tests {
     use crate::forward::OwnBody;
 
     const MANY: usize = 1_024;
+    /// Sleeps of a worker that is not saturated.
+    const SLEPT: u64 = UNSATURATED_SLEEPS_MIN;
 
     /// `count` requests that were forwarded.
     fn forward(saturation: &Saturation, count: usize) -> Vec<Pass> {
@@ -174,6 +198,28 @@ mod tests {
         (0..8).for_each(|_| _ = second(&saturation, 0, MANY));
         assert_eq!(saturation.limit.get(), SATURATED_REQUESTS_MIN);
         drop(forwarded);
+    }
+
+    #[test]
+    fn while_a_worker_is_saturated_messages_that_took_work_are_sent_after_the_tasks_that_are_ready()
+    {
+        let saturation = Saturation::default();
+        let polls = || {
+            let mut sending = pin!(saturation.before_sending());
+            let mut context = Context::from_waker(Waker::noop());
+            (1..9).find(|_| sending.as_mut().poll(&mut context).is_ready())
+        };
+        assert_eq!(polls(), Some(1));
+        let observed = [(0, MANY), (SLEPT, MANY), (0, MANY), (SLEPT / 2, MANY), (0, 1)];
+        let after = observed.map(|(slept, taken)| {
+            second(&saturation, slept, taken);
+            polls()
+        });
+        assert_eq!(
+            after,
+            [2, 1, 2, 2, 1].map(Some),
+            "with few requests, there is nothing to wait for"
+        );
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Tasks and timers of a worker's thread: those of tokio, or in tests of the simulation that runs on the thread.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
@@ -17,6 +17,19 @@ pub(crate) fn spawn(future: impl Future<Output = ()> + 'static) {
     tokio::task::spawn_local(future);
 }
 
+/// Lets the tasks go first that are ready now.
+pub(crate) async fn step_aside() {
+    let mut has_waited = false;
+    poll_fn(|cx| {
+        if std::mem::replace(&mut has_waited, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
 pub(crate) async fn sleep(ms: u64) {
     #[cfg(test)]
     if simulation::sleep(ms).await {
@@ -28,7 +41,7 @@ pub(crate) async fn sleep(ms: u64) {
 /// The output of `future`, or `None` after `ms` milliseconds.
 pub(crate) async fn within<F: Future>(ms: u32, future: F) -> Option<F::Output> {
     let (mut future, mut time) = (pin!(future), pin!(sleep(ms.into())));
-    std::future::poll_fn(|cx| match future.as_mut().poll(cx) {
+    poll_fn(|cx| match future.as_mut().poll(cx) {
         Poll::Ready(output) => Poll::Ready(Some(output)),
         Poll::Pending => time.as_mut().poll(cx).map(|()| None),
     })

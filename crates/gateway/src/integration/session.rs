@@ -84,6 +84,8 @@ pub(super) struct Session {
     run: Option<Charged>,
     pending: Vec<Pending>,
     streams: Streams,
+    /// A message was added, which is sent when the run waits.
+    has_unsent: bool,
     /// For SOAP faults, if there were any.
     checks: Option<Rc<Checks>>,
     /// The first exchange, which was tried without a run. A run that decided otherwise sends its message.
@@ -123,6 +125,7 @@ impl Session {
             places: Places::default(),
             pending: Vec::new(),
             streams: Streams::default(),
+            has_unsent: false,
             checks: None,
             failed: None,
             responded_us: None,
@@ -191,6 +194,9 @@ impl Session {
                 }
                 Event::Waiting => {
                     self.release_unread().await;
+                    if std::mem::take(&mut self.has_unsent) && self.pending.len() == 1 {
+                        self.worker.saturation.before_sending().await;
+                    }
                     let pending = &mut self.pending;
                     let next = poll_fn(|cx| match poll_pending(pending, cx) {
                         answers if answers.is_empty() => Poll::Pending,
@@ -200,6 +206,9 @@ impl Session {
                     answers.into_iter().for_each(|answered| self.answer(answered));
                 }
                 Event::Respond(message, source) => {
+                    if message.body.state() != BodyUse::Untouched {
+                        self.worker.saturation.before_sending().await;
+                    }
                     return Ok(Outcome::Respond(message, source));
                 }
                 Event::Accepted => return Ok(Outcome::Accepted),
@@ -318,6 +327,7 @@ impl Session {
             }
             answered
         });
+        self.has_unsent = true;
         let turn = Some(self.worker.parts.turn_at_once());
         self.pending.push(Pending { turn, future });
         Ok(())
