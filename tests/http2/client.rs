@@ -210,9 +210,10 @@ impl Stream {
         wait(self.try_response()).expect_err("the response is not whole").reason()
     }
 
-    /// The status, or the error.
+    /// The status of a whole response, or the error. A response that is not read to its end is reset, and a client that
+    /// resets many streams is cut off.
     pub(crate) fn try_status(self) -> Result<u16, h2::Error> {
-        wait(self.try_head()).map(|response| response.status)
+        wait(self.try_response()).map(|response| response.status)
     }
 
     async fn try_response(self) -> Result<Response, h2::Error> {
