@@ -349,3 +349,24 @@ fn what_the_payload_factory_inserts_is_charged_before_it_is_copied() {
     assert!(matches!(result, Err(Error::Budget(_))), "{result:?}");
     template.render_within(&message, &Budget::default(), &mut Vec::new()).unwrap();
 }
+
+#[test]
+fn the_tree_of_json_is_charged_by_its_nodes_and_does_not_outgrow_the_budget() {
+    const NODE_BYTES: u64 = 16;
+    // The array and its elements. The text in them looks like more.
+    let text = format!("[{}]", vec!["\",:[{\""; 100].join(","));
+    let read = |bytes: u64| {
+        let budget = Budget::new(1_000_000, bytes);
+        let read = Document::parse_within(text.as_bytes(), &budget);
+        (read.map(|document| document.node_count()), budget)
+    };
+    let (nodes, budget) = read(101 * NODE_BYTES);
+    assert_eq!((nodes, budget.bytes_left()), (Ok(101), 0));
+    let (nodes, budget) = read(101 * NODE_BYTES - 1);
+    assert!(matches!(nodes, Err(Error::Budget(_))), "{nodes:?}");
+    assert!(budget.charge_memory(0).is_err(), "until it is resumed");
+    budget.resume();
+    assert_eq!(budget.bytes_left(), 101 * NODE_BYTES - 1);
+    let malformed = Document::parse_within(b"[1, 2", &budget);
+    assert!(matches!(malformed, Err(Error::Json { .. })), "{malformed:?}");
+}

@@ -144,7 +144,8 @@ pub(crate) fn finish(tree: Tree, machine: &mut Machine, dtd: &Dtd, source: ByteS
     document.names = machine.take_names();
     for (name, entity) in &dtd.entities {
         if let Entity::Unparsed(system) = entity {
-            document.unparsed.insert(name.as_str().into(), system.as_str().into());
+            let declared = document.declared.get_or_insert_default();
+            declared.unparsed.insert(name.as_str().into(), system.as_str().into());
         }
     }
     document.names.shrink();
@@ -376,7 +377,8 @@ impl Tree {
             let next = if count == attributes.len() { NONE } else { number(all.len() + 1) };
             all.push(AttributeRecord { owner, next, qname: attribute.qname, start, len });
             if attribute.is_id {
-                self.document.id_attributes.insert(number(all.len() - 1));
+                let index = number(all.len() - 1);
+                self.document.declared.get_or_insert_default().ids.insert(index);
             }
         }
         first

@@ -97,6 +97,24 @@ pub(crate) struct Links {
     pub(crate) previous: u32,
 }
 
+/// What a document type declared.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Declared {
+    /// Attributes of type ID.
+    pub(crate) ids: HashSet<u32>,
+    /// System identifiers of unparsed entities, by name.
+    pub(crate) unparsed: HashMap<Box<str>, Box<str>>,
+}
+
+impl Declared {
+    fn heap_bytes(&self) -> usize {
+        size_of::<Self>()
+            + self.ids.capacity() * size_of::<u32>()
+            + self.unparsed.iter().map(|(name, uri)| name.len() + uri.len()).sum::<usize>()
+            + self.unparsed.capacity() * size_of::<(Box<str>, Box<str>)>()
+    }
+}
+
 /// A document: the tree and all its text. See [`Node`] for reading, and the methods that take
 /// `&mut self` for editing. Detached nodes stay in memory until the document is dropped.
 #[derive(Debug)]
@@ -116,10 +134,8 @@ pub struct Document {
     /// The places of text after the source: (its start, its offset in the source), ascending.
     pub(crate) origins: Vec<(u32, u32)>,
     pub(crate) links: Option<Vec<Links>>,
-    /// Attributes of type ID.
-    pub(crate) id_attributes: HashSet<u32>,
-    /// System identifiers of unparsed entities, by name.
-    pub(crate) unparsed: HashMap<Box<str>, Box<str>>,
+    /// Boxed, since most have no document type.
+    pub(crate) declared: Option<Box<Declared>>,
     pub(crate) chains: Option<Box<ChainIndexes>>,
     pub(crate) base: Option<Box<str>>,
     pub(crate) indexes: Indexes,
@@ -176,8 +192,7 @@ impl Document {
             names,
             origins: Vec::new(),
             links: None,
-            id_attributes: HashSet::new(),
-            unparsed: HashMap::new(),
+            declared: None,
             chains: None,
             base: None,
             indexes: Indexes::default(),
@@ -246,7 +261,7 @@ impl Document {
     /// The system identifier of an unparsed entity, as written in its declaration.
     #[must_use]
     pub fn unparsed_entity(&self, name: &str) -> Option<&str> {
-        self.unparsed.get(name).map(|uri| &**uri)
+        self.declared.as_ref()?.unparsed.get(name).map(|uri| &**uri)
     }
 
     /// An estimate of the bytes that it takes when it is written: all its text, or all its nodes with short names.
@@ -277,10 +292,8 @@ impl Document {
             + held(&self.declarations)
             + held(&self.instructions)
             + held(&self.origins)
-            + self.id_attributes.capacity() * size_of::<u32>()
+            + self.declared.as_ref().map_or(0, |declared| declared.heap_bytes())
             + self.indexes.heap_bytes()
-            + self.unparsed.iter().map(|(name, uri)| name.len() + uri.len()).sum::<usize>()
-            + self.unparsed.capacity() * size_of::<(Box<str>, Box<str>)>()
             + self.chains.as_ref().map_or(0, |chains| chains.heap_bytes())
             + self.links.as_ref().map_or(0, held)
             + self.names.heap_bytes()
@@ -297,6 +310,18 @@ impl Document {
     /// `index` with or without [`ATTRIBUTE`].
     pub(crate) fn attribute(&self, index: u32) -> Option<AttributeRecord> {
         self.attributes.get((index & !ATTRIBUTE) as usize).copied()
+    }
+
+    /// Whether an attribute, without [`ATTRIBUTE`], is of type ID.
+    pub(crate) fn is_id(&self, attribute: u32) -> bool {
+        self.declared.as_ref().is_some_and(|declared| declared.ids.contains(&attribute))
+    }
+
+    /// An attribute that is removed or renamed has no type any more.
+    pub(crate) fn forget_id(&mut self, attribute: u32) {
+        if let Some(declared) = &mut self.declared {
+            declared.ids.remove(&attribute);
+        }
     }
 
     pub(crate) fn tag(&self, record: Record) -> Option<Tag> {

@@ -222,7 +222,7 @@ impl Document {
                 if let Some(found) = self.attributes.get_mut((index & !ATTRIBUTE) as usize) {
                     found.qname = qname;
                 }
-                self.id_attributes.remove(&(index & !ATTRIBUTE));
+                self.forget_id(index & !ATTRIBUTE);
                 if let Some(owner) = self.attribute(index).map(|found| found.owner) {
                     self.drop_attribute_index(owner);
                 }

@@ -126,14 +126,12 @@ impl Document {
     /// type is declared in the document type; an attribute that is added or renamed later has none.
     #[must_use]
     pub fn element_by_id(&self, id: &str) -> Option<Node<'_>> {
-        if self.id_attributes.is_empty() {
-            return None;
-        }
-        let found = self.indexes.ids.get_or_init(|| self.index_ids()).get(id)?;
+        let declared = self.declared.as_ref()?;
+        let found = self.indexes.ids.get_or_init(|| self.index_ids(&declared.ids)).get(id)?;
         let mut owners = found.iter().filter_map(|&index| {
             let attribute = self.attribute(index)?;
             let holds = attribute.owner != NO_PARENT
-                && self.id_attributes.contains(&index)
+                && declared.ids.contains(&index)
                 && self.slice(attribute.start, attribute.len) == id;
             holds.then(|| Node::new(self, attribute.owner))
         });
@@ -148,9 +146,9 @@ impl Document {
         attached.min_by(|one, other| one.document_order(*other))
     }
 
-    fn index_ids(&self) -> HashMap<Box<str>, Vec<u32>> {
+    fn index_ids(&self, all: &HashSet<u32>) -> HashMap<Box<str>, Vec<u32>> {
         let mut ids: HashMap<Box<str>, Vec<u32>> = HashMap::new();
-        for &index in &self.id_attributes {
+        for &index in all {
             if let Some(attribute) = self.attribute(index) {
                 let value = self.slice(attribute.start, attribute.len);
                 ids.entry(value.into()).or_default().push(index);

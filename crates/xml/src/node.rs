@@ -267,7 +267,11 @@ impl<'d> Node<'d> {
     #[must_use]
     #[inline(always)]
     pub fn sole_text(self) -> Option<&'d str> {
-        let record = self.document.record(self.document.first(self.index));
+        let first = match &self.document.links {
+            None => self.index.wrapping_add(1),
+            Some(_) => self.document.first(self.index),
+        };
+        let record = self.document.record(first);
         let is_sole = record.parent == self.index && record.next == NONE && record.kind() == TEXT;
         is_sole.then(|| self.document.slice(record.a, record.value()))
     }

@@ -3,7 +3,7 @@
 
 use std::cell::Cell;
 use std::ops::Deref;
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, Weak};
 
 use crate::limits::{XML_KEPT_NAME_BYTES_MAX, XML_KEPT_NAMES_MAX};
 use crate::machine::Scratch;
@@ -12,6 +12,25 @@ use crate::names::{NameId, Names, Symbol};
 /// A table of names. Whoever adds one to a table that is shared gets a copy.
 #[derive(Debug, Clone)]
 pub(crate) struct SharedNames(Arc<Names>);
+
+/// Identifies the names of a document, for those who keep a [`NameId`](crate::NameId) for other documents.
+#[derive(Debug, Clone, Default)]
+pub struct NamesKey(Weak<Names>);
+
+impl crate::Document {
+    /// The key of its names.
+    #[must_use]
+    pub fn names_key(&self) -> NamesKey {
+        NamesKey(Arc::downgrade(&self.names.0))
+    }
+
+    /// Whether its names are those with that key: then they have the same ids, and there are no others.
+    #[must_use]
+    pub fn has_names(&self, key: &NamesKey) -> bool {
+        // A table that has a key is not changed any more: who adds a name gets another one.
+        std::ptr::eq(Arc::as_ptr(&self.names.0), key.0.as_ptr())
+    }
+}
 
 impl Deref for SharedNames {
     type Target = Names;
@@ -187,6 +206,27 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_key_is_that_of_documents_with_the_same_names() {
+        KEPT.take();
+        let read = |text: &str| Document::parse(text.as_bytes()).unwrap();
+        let one = read("<b xmlns:p='u'><p:c/></b>");
+        let key = one.names_key();
+        assert!(one.has_names(&key) && one.clone().has_names(&key));
+        assert!(read("<p:c xmlns:p='u'/>").has_names(&key));
+        assert!(!one.has_names(&super::NamesKey::default()));
+        let id = one.name_id("u", "c").unwrap();
+        drop(one);
+        // Nobody else has the names now: they are not changed all the same.
+        let mut more = read("<b><d/></b>");
+        assert!(!more.has_names(&key));
+        let (key, element) = (more.names_key(), more.element().unwrap().id());
+        assert_eq!(more.name_id("u", "c"), Some(id));
+        more.set_attribute(element, crate::QNameRef::local("e"), "").unwrap();
+        assert!(!more.has_names(&key));
+        assert!(read("<d/>").has_names(&key));
     }
 
     #[test]

@@ -27,6 +27,9 @@ const FEW_ATTRIBUTES: usize = 16;
 const OUT_BYTES: usize = 1_024;
 /// Initial capacity for open elements, with names of sixteen bytes.
 const OPEN_ELEMENTS: usize = 8;
+/// What [`Writer::again`] keeps: room for so many open elements, and texts of so many bytes.
+const KEPT_ELEMENTS_MAX: usize = 64;
+const KEPT_BYTES_MAX: usize = 1_024;
 
 /// An open element.
 #[derive(Debug, Clone, Copy)]
@@ -108,6 +111,34 @@ impl Writer {
         })
     }
 
+    /// Of a writer after [`Writer::finish_text`]: as a new one with the same options. It has the buffers of the old one, but
+    /// for those that became large.
+    #[must_use]
+    pub fn again(mut self: Box<Self>) -> Box<Self> {
+        self.out = String::with_capacity(OUT_BYTES);
+        self.doctype_due = self.options.doctype.is_some();
+        self.started = false;
+        if self.open.capacity() > KEPT_ELEMENTS_MAX || self.names.capacity() > KEPT_BYTES_MAX {
+            (self.open, self.names) = Default::default();
+        }
+        let is_large = |text: &String| text.capacity() > KEPT_BYTES_MAX;
+        let (prefix, namespace, local) = &self.name;
+        if [prefix, namespace, local].into_iter().any(is_large) {
+            self.name = Default::default();
+        }
+        self.spare.truncate(FEW_ATTRIBUTES);
+        self.spare.retain(|PendingAttribute { prefix, namespace, local, value }| {
+            ![prefix, namespace, local, value].into_iter().any(is_large)
+        });
+        self.scope.restart(KEPT_BYTES_MAX);
+        self
+    }
+
+    #[must_use]
+    pub fn options(&self) -> &WriterOptions {
+        &self.options
+    }
+
     /// Writes `node` and everything below it, of the root its children, with the namespaces in its scope.
     ///
     /// # Errors
@@ -166,7 +197,7 @@ impl Writer {
     ///
     /// # Errors
     /// [`ErrorKind::NotInEncoding`] for names in a start tag.
-    pub fn finish(self) -> Result<Vec<u8>, Error> {
+    pub fn finish(mut self) -> Result<Vec<u8>, Error> {
         let encoding = self.options.encoding;
         Ok(encoding.encode(self.finish_text()?))
     }
@@ -175,7 +206,7 @@ impl Writer {
     ///
     /// # Errors
     /// As [`Writer::finish`].
-    pub fn finish_text(mut self) -> Result<String, Error> {
+    pub fn finish_text(&mut self) -> Result<String, Error> {
         while !self.open.is_empty() {
             self.end_element()?;
         }

@@ -129,11 +129,15 @@ impl Budget {
                 self.bytes_left.set(left);
                 Ok(())
             }
-            None => {
-                self.is_full.set(true);
-                Err(BudgetExceeded::Bytes { max: self.bytes_max })
-            }
+            None => Err(self.out_of_memory()),
         }
+    }
+
+    /// What was to be charged does not fit, as whoever asked for [`Budget::bytes_left`] knows: all charges fail until
+    /// [`Budget::resume`].
+    pub fn out_of_memory(&self) -> BudgetExceeded {
+        self.is_full.set(true);
+        BudgetExceeded::Bytes { max: self.bytes_max }
     }
 
     /// After a charge of memory that failed, for another evaluation: what was not charged was not used.

@@ -22,6 +22,7 @@ use crate::error::{Error, ErrorKind, LoadError, Module, Place};
 use crate::load::{Loader, Resolver, TopLevel, attribute, is_xsl};
 use crate::program::{
     Block, Global, Key, Op, OutputSpec, Program, Rule, Spaces, StaticScope, Symbols, Template,
+    next_serial,
 };
 use crate::rules::Modes;
 
@@ -387,6 +388,7 @@ impl<'t> Compiler<'t> {
         self.prebuild_markup();
         let (rules, modes) = Modes::new(self.rules, self.modes.len());
         Program {
+            serial: next_serial(),
             ops: self.ops,
             places: self.places,
             modules: Vec::new(),

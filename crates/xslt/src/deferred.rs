@@ -23,12 +23,15 @@ enum Piece {
     Instruction(String, String),
 }
 
-/// The output of a run.
-pub(crate) fn output(spec: &Arc<OutputSpec>) -> RunResult<Output> {
+/// The output of a run. `spare`: of another run, which finished.
+pub(crate) fn output(spec: &Arc<OutputSpec>, spare: Option<Box<Writer>>) -> RunResult<Output> {
     match spec.method {
         Method::Text => Ok(Output::Plain(String::new(), spec.writer.encoding)),
         Method::Html => Ok(html(spec)),
-        Method::Xml => xml(spec),
+        Method::Xml => match spare.filter(|spare| *spare.options() == spec.writer) {
+            Some(spare) => Ok(Output::Writer(spare.again())),
+            None => xml(spec),
+        },
         Method::Unspecified => {
             let spec = Arc::clone(spec);
             Ok(Output::Deferred(Box::new(Deferred { spec, pieces: Vec::new() })))

@@ -21,3 +21,7 @@ pub const XSLT_PATTERNS_MAX: usize = 16;
 pub const PATTERN_BYTES_MAX: usize = 256 * KIB as usize;
 /// Maximum number of entries in a run's table of rules by node name, for all modes together. More: rules are looked up by their names each time.
 pub const XSLT_RULE_TABLE_MAX: usize = 4 * MIB as usize;
+/// Maximum number of stylesheets of whose last run a thread keeps something for the next. More: the one run longest ago is dropped.
+pub const XSLT_KEPT_RUNS_MAX: usize = 16;
+/// Maximum memory of what a thread keeps of a stylesheet's names and rules, in bytes. More: they are looked up again in the next run.
+pub const XSLT_KEPT_BYTES_MAX: usize = 16 * KIB as usize;

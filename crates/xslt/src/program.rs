@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use xml::{Document, WriterOptions};
 use xpath::{Alternative, ExpandedName, Expression, Pattern};
@@ -17,6 +18,8 @@ pub(crate) const HALT: usize = 0;
 
 #[derive(Debug)]
 pub(crate) struct Program {
+    /// No other program of this process has it.
+    pub(crate) serial: u64,
     pub(crate) ops: Vec<Op>,
     /// The place of each operation.
     pub(crate) places: Vec<Place>,
@@ -36,6 +39,12 @@ pub(crate) struct Program {
     pub(crate) output: Arc<OutputSpec>,
     /// Names that shortcuts select.
     pub(crate) names: Vec<ExpandedName>,
+}
+
+static SERIALS: AtomicU64 = AtomicU64::new(1);
+
+pub(crate) fn next_serial() -> u64 {
+    SERIALS.fetch_add(1, Ordering::Relaxed)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -3,6 +3,7 @@
 mod construct;
 mod environment;
 mod host;
+mod kept;
 mod machine;
 mod number;
 mod select;
@@ -22,6 +23,7 @@ use crate::output::{Output, unencodable};
 use crate::program::{Global, Program};
 use crate::rules::Known;
 pub(crate) use environment::text_of;
+use kept::Kept;
 use machine::Machine;
 use select::SourceName;
 
@@ -164,7 +166,7 @@ pub(crate) fn transform(
     options: &Options<'_>,
     budget: &Budget,
 ) -> Result<Vec<u8>, Error> {
-    let output = || crate::deferred::output(&program.output);
+    let output = |kept: &mut Kept| crate::deferred::output(&program.output, kept.writer.take());
     run_into(program, source, options, budget, output, written)
 }
 
@@ -174,7 +176,8 @@ pub(crate) fn transform_to_string(
     options: &Options<'_>,
     budget: &Budget,
 ) -> Result<String, Error> {
-    let output = || crate::deferred::output(&program.output.in_utf8());
+    let output =
+        |kept: &mut Kept| crate::deferred::output(&program.output.in_utf8(), kept.writer.take());
     run_into(program, source, options, budget, output, text)
 }
 
@@ -184,8 +187,8 @@ pub(crate) fn transform_to_document(
     options: &Options<'_>,
     budget: &Budget,
 ) -> Result<Document, Error> {
-    let output = || Ok(Output::Tree(Box::new(xml::Builder::new())));
-    run_into(program, source, options, budget, output, |output, _| match output {
+    let output = |_: &mut Kept| Ok(Output::Tree(Box::new(xml::Builder::new())));
+    run_into(program, source, options, budget, output, |output, _, _| match output {
         Output::Tree(builder) => Ok(builder.finish()),
         Output::Writer(_)
         | Output::Html(_)
@@ -200,13 +203,18 @@ fn run_into<T>(
     source: &Document,
     options: &Options<'_>,
     budget: &Budget,
-    output: impl FnOnce() -> RunResult<Output>,
-    finish: impl FnOnce(Output, &Program) -> RunResult<T>,
+    output: impl FnOnce(&mut Kept) -> RunResult<Output>,
+    finish: impl FnOnce(Output, &Program, &mut Kept) -> RunResult<T>,
 ) -> Result<T, Error> {
     options.check(program)?;
     let pool = Pool::default();
-    let made = output().and_then(|output| run(program, source, options, budget, (&pool, output)));
-    made.and_then(|made| finish(made, program)).map_err(|error| error.into_error(program))
+    let mut kept = Kept::take(program);
+    let made = output(&mut kept)
+        .and_then(|output| run(program, source, options, budget, (&pool, output, &mut kept)))
+        .and_then(|made| finish(made, program, &mut kept))
+        .map_err(|error| error.into_error(program))?;
+    kept.keep();
+    Ok(made)
 }
 
 fn run<'d>(
@@ -214,13 +222,14 @@ fn run<'d>(
     source: &'d Document,
     options: &Options<'d>,
     budget: &'d Budget,
-    (pool, output): (&'d Pool, Output),
+    (pool, output, kept): (&'d Pool, Output, &mut Kept),
 ) -> RunResult<Output> {
     let source = if program.spaces.strips_any() {
         pool.add(crate::space::stripped(source, &program.spaces, budget)?).unwrap_or(source)
     } else {
         source
     };
+    kept.read(program, source);
     let value = |global: &Global| {
         let value = if global.is_param { options.value(&global.name) } else { None };
         value.map_or(GlobalValue::Unknown, GlobalValue::Known)
@@ -238,8 +247,8 @@ fn run<'d>(
         fragments: HashSet::new(),
         ids: HashMap::new(),
         counts: HashMap::new(),
-        candidates: Vec::new(),
-        names: vec![SourceName::Unknown; program.names.len()],
+        candidates: std::mem::take(&mut kept.candidates),
+        names: std::mem::take(&mut kept.names),
         budget,
         now_ms: options.now_ms,
         patterns: crate::exslt::Patterns::default(),
@@ -247,20 +256,26 @@ fn run<'d>(
     };
     let mut machine = Machine::new(&mut state, Context::new(source.root()), output);
     machine.start_at_root()?;
-    Ok(machine.into_output())
+    let output = machine.into_output();
+    (kept.candidates, kept.names) = (state.candidates, state.names);
+    Ok(output)
 }
 
 /// As bytes.
-fn written(output: Output, program: &Program) -> RunResult<Vec<u8>> {
-    encode(text(output, program)?, program.output.writer.encoding)
+fn written(output: Output, program: &Program, kept: &mut Kept) -> RunResult<Vec<u8>> {
+    encode(text(output, program, kept)?, program.output.writer.encoding)
 }
 
 /// As a string, before it is encoded.
-fn text(mut output: Output, program: &Program) -> RunResult<String> {
+fn text(mut output: Output, program: &Program, kept: &mut Kept) -> RunResult<String> {
     output.resolve_method(false).map_err(|error| error.located(program, None))?;
     match output {
         Output::Html(writer) => Ok(writer.finish()?),
-        Output::Writer(writer) => Ok(writer.finish_text()?),
+        Output::Writer(mut writer) => {
+            let text = writer.finish_text()?;
+            kept.writer = Some(writer);
+            Ok(text)
+        }
         Output::Plain(text, _) => Ok(text),
         Output::Tree(_) | Output::Text(_) | Output::Deferred(_) => {
             Err("internal error: the output is incomplete".into())

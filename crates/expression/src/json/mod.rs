@@ -148,8 +148,31 @@ impl<'s> Document<'s> {
         budget: &Budget,
     ) -> Result<Self, Error> {
         budget.charge_reading(bytes.len())?;
-        budget.charge_memory(tree_bytes(bytes))?;
-        read::read(bytes, limits)
+        Self::parse_charged(bytes, limits, budget)
+    }
+
+    /// The same, with its tree charged and not the work.
+    ///
+    /// # Errors
+    /// As [`Document::parse_within`].
+    pub(crate) fn parse_charged(
+        bytes: &'s [u8],
+        limits: &Limits,
+        budget: &Budget,
+    ) -> Result<Self, Error> {
+        // The reader makes no more nodes than there is memory for.
+        let room = usize::try_from(budget.bytes_left()).unwrap_or(usize::MAX) / NODE_BYTES;
+        let nodes = limits.nodes.min(room);
+        match read::read(bytes, &Limits { nodes, ..*limits }) {
+            Ok(document) => {
+                budget.charge_memory(document.tree_bytes())?;
+                Ok(document)
+            }
+            Err(Error::Json { kind: JsonErrorKind::Nodes(_), .. }) if nodes < limits.nodes => {
+                Err(budget.out_of_memory().into())
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// The outermost value.
@@ -179,7 +202,12 @@ impl<'s> Document<'s> {
     /// Memory of its text and its tree, in bytes.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
-        self.text.len() + self.nodes.len() * NODE_BYTES
+        self.text.len() + self.tree_bytes()
+    }
+
+    /// Memory of its tree, in bytes.
+    pub(crate) fn tree_bytes(&self) -> usize {
+        self.nodes.len() * NODE_BYTES
     }
 
     fn node(&self, index: u32) -> Node {
@@ -200,17 +228,6 @@ impl<'s> Document<'s> {
             Cow::Owned(escape::unescape(body))
         }
     }
-}
-
-/// The memory of the tree of `text` at most: before each value is a bracket, a comma or a colon, before each name a
-/// brace or a comma. (`[` and `{` differ by 0x20.)
-pub(crate) fn tree_bytes(text: &[u8]) -> usize {
-    // In groups whose counts fit a byte, and without branches: so that many bytes are compared at once.
-    const GROUP: usize = 128;
-    let is_before = |byte: u8| u8::from((byte | 0x20 == b'{') | (byte == b',') | (byte == b':'));
-    let count = |group: &[u8]| usize::from(group.iter().map(|byte| is_before(*byte)).sum::<u8>());
-    let nodes: usize = text.chunks(GROUP).map(count).sum();
-    nodes.saturating_add(1).saturating_mul(NODE_BYTES)
 }
 
 /// A value of a document: a small handle, free to copy.

@@ -102,7 +102,7 @@ pub(super) fn read<'s>(bytes: &'s [u8], limits: &Limits) -> Result<Document<'s>,
     let text = std::str::from_utf8(bytes)
         .map_err(|error| locate(bytes, error.valid_up_to(), JsonErrorKind::Encoding))?;
     // An array of short strings has a node every 13 bytes; most documents have fewer.
-    let nodes = Vec::with_capacity(bytes.len() / 12 + 4);
+    let nodes = Vec::with_capacity((bytes.len() / 12 + 4).min(limits.nodes));
     let mut reader = Reader { bytes, nodes, inner: OUTSIDE, outer: Vec::new(), limits };
     reader.document().map_err(|located| locate(bytes, located.0, located.1))?;
     let document = Document { text: Cow::Borrowed(text), nodes: reader.nodes };

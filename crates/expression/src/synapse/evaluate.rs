@@ -4,7 +4,7 @@ use xpath::Pool;
 
 use super::{Access, Node, Operator, Root, Xpath, XpathSource, functions};
 use crate::context::EvalContext;
-use crate::json::{self, Document, Kind};
+use crate::json::{Document, Kind, Limits};
 use crate::{Budget, Error, Value, limits, xpath_bridge};
 
 pub(super) type Outcome<'s> = Result<Value<'s>, Error>;
@@ -121,9 +121,9 @@ fn along<'s>(
         Value::Made(document) => inside(&document),
         Value::Text(text) => {
             budget.charge_scanning(text.len())?;
-            budget.charge_memory(json::tree_bytes(text.as_bytes()))?;
-            match Document::parse(text.as_bytes()) {
+            match Document::parse_charged(text.as_bytes(), &Limits::default(), budget) {
                 Ok(document) => inside(&document),
+                Err(error @ Error::Budget(_)) => Err(error),
                 Err(error) => Err(Error::Type(format!("a path requires JSON: {error}"))),
             }
         }

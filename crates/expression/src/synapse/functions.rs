@@ -6,7 +6,7 @@ use xpath::encoding;
 use super::Node;
 use super::evaluate::{Outcome, node, numeric, rounded, type_error};
 use crate::context::EvalContext;
-use crate::json::{self, Builder, Document, Kind, NODE_BYTES};
+use crate::json::{self, Builder, Document, Kind, Limits, NODE_BYTES};
 use crate::{Budget, BudgetExceeded, Error, Value};
 use xpath::regex::Regex;
 
@@ -440,8 +440,11 @@ impl<'s> Invocation<'_, 's> {
         if let Value::Text(text) = value {
             self.budget.charge_scanning(text.len())?;
             self.budget.charge_memory(text.len().saturating_mul(2))?;
-            self.budget.charge_memory(json::tree_bytes(text.as_bytes()))?;
-            let document = Document::parse(text.as_bytes()).ok();
+            let limits = Limits::default();
+            let document = match Document::parse_charged(text.as_bytes(), &limits, self.budget) {
+                Err(error @ Error::Budget(_)) => return Err(error),
+                read => read.ok(),
+            };
             let document = document.filter(|document| document.root().kind() == kind);
             return Ok(document.map(|document| Value::Made(Box::new(document.into_owned()))));
         }

@@ -136,8 +136,13 @@ impl Xslt {
                 Some(Place::Node(source.id()))
             };
         let own = source.document().element() != Some(source);
-        let copy = own.then(|| markup::copy(source, scene.budget)).transpose()?;
-        let document = copy.as_ref().unwrap_or_else(|| source.document());
+        let copy;
+        let document = if own {
+            copy = markup::copy(source, scene.budget)?;
+            &copy
+        } else {
+            source.document()
+        };
         let failed = |error: xslt::Error| fail(&error.to_string());
         if (self.target.is_some() || place.is_some()) && !sheet.is_text() {
             let made = sheet.transform_to_document(document, &options, scene.budget);

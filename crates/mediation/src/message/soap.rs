@@ -228,6 +228,7 @@ pub(crate) fn without_declaration(text: &str) -> &str {
         return text;
     }
     // No value in it may have a `>`.
-    let end = text.split_once('>').filter(|(declaration, _)| declaration.ends_with('?'));
-    end.map_or(text, |(_, rest)| rest.trim_start())
+    let end = memchr::memchr(b'>', text.as_bytes()).and_then(|at| text.split_at_checked(at));
+    let rest = end.and_then(|(declaration, end)| declaration.ends_with('?').then_some(end));
+    rest.and_then(|rest| rest.strip_prefix('>')).map_or(text, str::trim_start)
 }

@@ -188,7 +188,7 @@ impl Document {
     }
 
     pub(super) fn value_changed(&mut self, attribute: u32, value: &str) {
-        if self.id_attributes.contains(&attribute) {
+        if self.is_id(attribute) {
             self.indexes.id_changed(value, attribute);
         }
     }
@@ -208,7 +208,7 @@ impl Document {
         if let Some(own) = self.attributes.get_mut(index as usize) {
             *own = AttributeRecord { owner: NO_PARENT, next: NONE, ..gone };
         }
-        self.id_attributes.remove(&index);
+        self.forget_id(index);
     }
 }
 

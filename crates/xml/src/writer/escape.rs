@@ -38,14 +38,30 @@ const fn special() -> [u8; 256] {
 /// Whether [`push`] writes `text` in UTF-8 as it is, wherever it stands. It may be so although this says no.
 #[inline]
 fn is_plain(text: &str) -> bool {
-    let (blocks, rest) = text.as_bytes().as_chunks();
-    let bits = |byte: u8| SPECIAL.get(usize::from(byte)).copied().unwrap_or(SUSPECT);
-    rest.iter().fold(0, |all, &byte| all | bits(byte)) == 0 && blocks.iter().all(is_plain_block)
+    let bytes = text.as_bytes();
+    let rest = if bytes.len() < BLOCK {
+        bytes
+    } else {
+        let (blocks, rest) = bytes.as_chunks();
+        if !are_plain_blocks(blocks) {
+            return false;
+        }
+        rest
+    };
+    rest.iter().all(|byte| SPECIAL.get(usize::from(*byte)) == Some(&0))
+}
+
+const BLOCK: usize = 16;
+
+/// Not inlined, so that a short text pays nothing for it.
+#[inline(never)]
+fn are_plain_blocks(blocks: &[[u8; BLOCK]]) -> bool {
+    blocks.iter().all(is_plain_block)
 }
 
 /// The same, without branches, so that all bytes are checked at once.
 #[inline]
-fn is_plain_block(block: &[u8; 16]) -> bool {
+fn is_plain_block(block: &[u8; BLOCK]) -> bool {
     // What a comparison of vectors makes.
     let mask = |holds: bool| if holds { u8::MAX } else { 0 };
     let special = block.map(|byte| {
@@ -56,11 +72,11 @@ fn is_plain_block(block: &[u8; 16]) -> bool {
             | mask(byte == b'"')
             | mask(byte == FIRST_OF_NONCHARACTERS)
     });
-    special == [0; 16]
+    special == [0; BLOCK]
 }
 
 /// Returns false, and writes nothing, if XML doesn't allow a character of `text`.
-#[inline]
+#[inline(always)]
 pub(super) fn push(out: &mut String, text: &str, place: Place, encoding: Encoding) -> bool {
     if matches!(encoding, Encoding::Utf8 | Encoding::Utf16) && is_plain(text) {
         out.push_str(text);
@@ -69,6 +85,7 @@ pub(super) fn push(out: &mut String, text: &str, place: Place, encoding: Encodin
     push_escaped(out, text, place, encoding)
 }
 
+#[inline(never)]
 fn push_escaped(out: &mut String, text: &str, place: Place, encoding: Encoding) -> bool {
     let before = out.len();
     let whole = matches!(encoding, Encoding::Utf8 | Encoding::Utf16) || text.is_ascii();

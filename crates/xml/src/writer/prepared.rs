@@ -15,12 +15,13 @@ use crate::names::XML_NAMESPACE;
 pub struct PreparedMarkup {
     /// Bindings that must be in scope where it is written; an empty URI: the prefix must be unbound.
     required: Vec<(Box<str>, Box<str>)>,
-    pieces: Vec<Piece>,
+    /// Each has a placeholder after it.
+    pieces: Vec<(Piece, Place)>,
+    last: Piece,
     encoding: Encoding,
     bytes: usize,
 }
 
-/// Markup, and the placeholder after it.
 #[derive(Debug, Default)]
 struct Piece {
     markup: String,
@@ -28,15 +29,6 @@ struct Piece {
     closes: usize,
     /// It ends with a start tag whose element may remain empty.
     opens: bool,
-    placeholder: Placeholder,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Placeholder {
-    #[default]
-    None,
-    Text,
-    Attribute,
 }
 
 impl PreparedMarkup {
@@ -48,18 +40,13 @@ impl PreparedMarkup {
 }
 
 impl Writer {
-    /// Writes prepared markup; `fill` is called for each placeholder in turn. Returns false, and writes nothing
-    /// (the start tag before it may have been completed), if the markup would have to be different here: outside
-    /// of all elements, with indentation or CDATA sections, in another encoding, below other namespace
-    /// declarations.
+    /// Whether prepared markup can be written here, which completes the start tag before it. It would have to be
+    /// different outside of all elements, with indentation or CDATA sections, in another encoding, and below other
+    /// namespace declarations.
     ///
     /// # Errors
-    /// [`ErrorKind::BadText`]; the error of `fill`. The markup is incomplete then.
-    pub fn write_prepared<'v, E: From<Error>>(
-        &mut self,
-        prepared: &PreparedMarkup,
-        mut fill: impl FnMut() -> Result<Cow<'v, str>, E>,
-    ) -> Result<bool, E> {
+    /// As the start tag.
+    pub fn takes_prepared(&mut self, prepared: &PreparedMarkup) -> Result<bool, Error> {
         if self.open.is_empty()
             || self.options.indent.is_some()
             || !self.options.cdata_elements.is_empty()
@@ -68,34 +55,46 @@ impl Writer {
             return Ok(false);
         }
         self.before_child()?;
-        self.out.reserve(prepared.bytes);
         let bound = |(prefix, uri): &(Box<str>, Box<str>)| self.scope.binds(prefix, uri);
-        if !prepared.required.iter().all(bound) {
-            return Ok(false);
-        }
+        Ok(prepared.required.iter().all(bound))
+    }
+
+    /// Writes prepared markup where [`Writer::takes_prepared`] allows it, with a text for each placeholder.
+    ///
+    /// # Errors
+    /// [`ErrorKind::BadText`]. The markup is incomplete then.
+    pub fn write_prepared(
+        &mut self,
+        prepared: &PreparedMarkup,
+        texts: &[Cow<'_, str>],
+    ) -> Result<(), Error> {
+        self.out.reserve(prepared.bytes);
         // The end of the last start tag, as long as its element is empty.
         let mut fresh = usize::MAX;
-        for piece in &prepared.pieces {
-            let mut markup = piece.markup.as_str();
-            if piece.closes > 0 && self.out.len() == fresh {
-                self.out.pop();
-                self.out.push_str("/>");
-                markup = markup.get(piece.closes..).unwrap_or("");
-            }
-            self.out.push_str(markup);
-            if piece.opens {
-                fresh = self.out.len();
-            }
-            let place = match piece.placeholder {
-                Placeholder::None => continue,
-                Placeholder::Text => Place::Text,
-                Placeholder::Attribute => Place::Attribute,
-            };
-            if !escape::push(&mut self.out, &fill()?, place, prepared.encoding) {
-                return Err(Error::from(ErrorKind::BadText).into());
+        for ((piece, place), text) in prepared.pieces.iter().zip(texts) {
+            piece.write(&mut self.out, &mut fresh);
+            if !escape::push(&mut self.out, text, *place, prepared.encoding) {
+                return Err(ErrorKind::BadText.into());
             }
         }
-        Ok(true)
+        prepared.last.write(&mut self.out, &mut fresh);
+        Ok(())
+    }
+}
+
+impl Piece {
+    #[inline(always)]
+    fn write(&self, out: &mut String, fresh: &mut usize) {
+        let mut markup = self.markup.as_str();
+        if self.closes > 0 && out.len() == *fresh {
+            out.pop();
+            out.push_str("/>");
+            markup = markup.get(self.closes..).unwrap_or("");
+        }
+        out.push_str(markup);
+        if self.opens {
+            *fresh = out.len();
+        }
     }
 }
 
@@ -118,7 +117,13 @@ impl PreparedMarkupBuilder {
     #[must_use]
     pub fn new(encoding: Encoding) -> Self {
         Self {
-            markup: PreparedMarkup { required: Vec::new(), pieces: Vec::new(), encoding, bytes: 0 },
+            markup: PreparedMarkup {
+                required: Vec::new(),
+                pieces: Vec::new(),
+                last: Piece::default(),
+                encoding,
+                bytes: 0,
+            },
             open: Vec::new(),
             piece: Piece::default(),
             in_tag: false,
@@ -166,7 +171,7 @@ impl PreparedMarkupBuilder {
         self.piece.markup.push_str("=\"");
         match value {
             Some(value) => self.escape(value, Place::Attribute),
-            None => self.placeholder(Placeholder::Attribute),
+            None => self.placeholder(Place::Attribute),
         }
         self.piece.markup.push('"');
     }
@@ -183,7 +188,7 @@ impl PreparedMarkupBuilder {
     pub fn text_placeholder(&mut self) {
         self.close_tag();
         self.piece.opens |= self.empty && self.piece.markup.ends_with('>');
-        self.placeholder(Placeholder::Text);
+        self.placeholder(Place::Text);
     }
 
     pub fn end_element(&mut self) {
@@ -208,14 +213,19 @@ impl PreparedMarkupBuilder {
     #[must_use]
     pub fn finish(mut self) -> Option<PreparedMarkup> {
         let good = self.good && self.open.is_empty();
-        self.placeholder(Placeholder::None);
+        self.markup.last = self.next_piece();
         good.then_some(self.markup)
     }
 
-    fn placeholder(&mut self, placeholder: Placeholder) {
+    fn placeholder(&mut self, place: Place) {
+        let piece = self.next_piece();
+        self.markup.pieces.push((piece, place));
+    }
+
+    fn next_piece(&mut self) -> Piece {
         let piece = std::mem::take(&mut self.piece);
         self.markup.bytes = self.markup.bytes.saturating_add(piece.markup.len());
-        self.markup.pieces.push(Piece { placeholder, ..piece });
+        piece
     }
 
     fn close_tag(&mut self) {

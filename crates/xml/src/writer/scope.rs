@@ -28,6 +28,16 @@ pub(super) struct NamespaceStack {
 }
 
 impl NamespaceStack {
+    /// Of an empty stack: as a new one, with its buffers, but for those of more than `bytes`.
+    pub(super) fn restart(&mut self, bytes: usize) {
+        self.spare.truncate(FEW);
+        self.spare.retain(|spare| spare.prefix.capacity().max(spare.uri.capacity()) <= bytes);
+        if std::mem::take(&mut self.indexed) {
+            (self.prefixes, self.uris) = Default::default();
+        }
+        self.invented = 0;
+    }
+
     pub(super) fn mark(&self) -> usize {
         self.bindings.len()
     }

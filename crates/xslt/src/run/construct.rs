@@ -2,13 +2,13 @@
 
 use std::borrow::Cow;
 
-use xml::{Kind, Node};
+use xml::{Kind, Node, Row};
 use xpath::{Expression, Item, NodeSet, Value};
 
 use super::RunResult;
 use super::machine::Machine;
 use crate::output::Output;
-use crate::program::{Literal, MarkupOp, Op, ResultName};
+use crate::program::{Hole, Literal, MarkupOp, Op, ResultName};
 
 impl<'d> Machine<'_, 'd> {
     pub(super) fn text(&mut self, text: &str) -> RunResult {
@@ -238,36 +238,47 @@ impl<'d> Machine<'_, 'd> {
 
     /// Writes prebuilt markup. False: the elements must be written one by one.
     pub(super) fn markup(&mut self, op: &'d MarkupOp) -> RunResult<bool> {
-        if !matches!(self.output, Output::Writer(_)) {
+        let Output::Writer(writer) = &mut self.output else { return Ok(false) };
+        if !writer.takes_prepared(&op.markup)? {
             return Ok(false);
         }
-        let outside = Output::Text(String::new());
-        let mut output = std::mem::replace(&mut self.output, outside);
-        let Output::Writer(writer) = &mut output else { return Ok(false) };
-        let mut holes = op.holes.iter();
-        let within = self.state.in_source(self.registers.context);
-        let mut row = within.map(Node::row);
-        let written = writer.write_prepared(&op.markup, || -> RunResult<Cow<'d, str>> {
-            let Some(hole) = holes.next() else {
-                return Err("internal error: a hole too many".into());
-            };
-            let row = row.as_mut().filter(|_| hole.is_new);
-            let text = within.zip(hole.child);
-            let text = text.and_then(|(node, name)| self.text_in(node, name, row));
-            text.map_or_else(|| self.fill(hole.op), |text| Ok(Cow::Borrowed(text)))
-        });
-        self.output = output;
-        let written = written?;
-        if written {
-            self.state.charge_steps(op.holes.len())?;
-            self.state.charge_memory(op.markup.markup_bytes())?;
+        self.state.charge_steps(op.holes.len())?;
+        self.state.charge_memory(op.markup.markup_bytes())?;
+        let mut texts = std::mem::take(&mut self.texts);
+        self.fill(&op.holes, &mut texts)?;
+        if let Output::Writer(writer) = &mut self.output {
+            writer.write_prepared(&op.markup, &texts)?;
         }
-        Ok(written)
+        texts.clear();
+        self.texts = texts;
+        Ok(true)
     }
 
-    /// The value for a hole of prebuilt markup.
+    /// Adds the values for the holes of prebuilt markup, charged.
+    fn fill(&mut self, holes: &'d [Hole], texts: &mut Vec<Cow<'d, str>>) -> RunResult {
+        let within = self.state.in_source(self.registers.context);
+        let mut row = within.map(Node::row);
+        let mut bytes = 0_usize;
+        for hole in holes {
+            let row = row.as_mut().filter(|_| hole.is_new);
+            let text = within.zip(hole.child);
+            let text = text.and_then(|(node, name)| self.state.text_in(node, name, row));
+            texts.push(match text {
+                Some(text) => {
+                    bytes = bytes.saturating_add(text.len());
+                    Cow::Borrowed(text)
+                }
+                None => self.value_of(hole.op)?,
+            });
+        }
+        let visited = row.as_mut().map_or(0, Row::take_visited);
+        self.state.budget.charge_steps(visited)?;
+        Ok(self.state.charge_memory(bytes)?)
+    }
+
+    /// The value for a hole of prebuilt markup, charged.
     #[inline(never)]
-    fn fill(&mut self, hole: usize) -> RunResult<Cow<'d, str>> {
+    fn value_of(&mut self, hole: usize) -> RunResult<Cow<'d, str>> {
         let program = self.state.program;
         let text = match program.ops.get(hole) {
             Some(Op::ValueOf { select, .. }) => self.string(select),

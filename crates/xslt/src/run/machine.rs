@@ -55,6 +55,8 @@ pub(crate) struct Machine<'w, 'd> {
     passing: Vec<Vec<(u32, Value<'d>)>>,
     /// Lists of nodes for reuse.
     pub(super) spare: Vec<Vec<Item<'d>>>,
+    /// Of prebuilt markup; empty in between.
+    pub(super) texts: Vec<Cow<'d, str>>,
     /// Source elements that are being copied, with the depth of the output inside them.
     pub(super) copies: Vec<(Option<usize>, Node<'d>)>,
     /// Outputs that are suspended while `output` is in use.
@@ -74,6 +76,7 @@ impl<'w, 'd> Machine<'w, 'd> {
             locals: Vec::new(),
             passing: Vec::new(),
             spare: Vec::new(),
+            texts: Vec::new(),
             copies: Vec::new(),
             outputs: Vec::new(),
             output,

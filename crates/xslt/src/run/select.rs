@@ -10,8 +10,9 @@ use super::{RunResult, State};
 use crate::program::{Select, Shortcut};
 
 /// A name of the program as a name of the source.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) enum SourceName {
+    #[default]
     Unknown,
     Absent,
     Known(NameId, NodeFilter),
@@ -21,23 +22,30 @@ impl<'d> State<'d> {
     /// The name in the source; none if no node has it.
     #[inline]
     fn source_name(&mut self, index: u32) -> Option<(NameId, NodeFilter)> {
+        self.find_source_name(index);
         match self.names.get(index as usize)? {
             SourceName::Known(id, filter) => Some((*id, *filter)),
-            SourceName::Absent => None,
-            SourceName::Unknown => self.find_source_name(index),
+            SourceName::Absent | SourceName::Unknown => None,
         }
     }
 
-    #[inline(never)]
-    fn find_source_name(&mut self, index: u32) -> Option<(NameId, NodeFilter)> {
-        let name = self.program.names.get(index as usize)?;
-        let document = self.source.document();
-        let id = document.name_id(&name.namespace, &name.local);
-        let found = id.map(|id| (id, NodeFilter::name(document, id)));
-        if let Some(name) = self.names.get_mut(index as usize) {
-            *name = found.map_or(SourceName::Absent, |(id, filter)| SourceName::Known(id, filter));
+    /// Makes it known.
+    #[inline]
+    fn find_source_name(&mut self, index: u32) {
+        if let Some(SourceName::Unknown) = self.names.get(index as usize) {
+            self.look_up(index);
         }
-        found
+    }
+
+    #[cold]
+    fn look_up(&mut self, index: u32) {
+        let Some(name) = self.program.names.get(index as usize) else { return };
+        let document = self.source.document();
+        let found = document.name_id(&name.namespace, &name.local);
+        if let Some(name) = self.names.get_mut(index as usize) {
+            let known = |id| SourceName::Known(id, NodeFilter::name(document, id));
+            *name = found.map_or(SourceName::Absent, known);
+        }
     }
 
     /// The context node, if it belongs to the source.
@@ -45,6 +53,34 @@ impl<'d> State<'d> {
     pub(super) fn in_source(&self, context: Context<'d>) -> Option<Node<'d>> {
         let node = context.item.node()?;
         std::ptr::eq(node.document(), self.source.document()).then_some(node)
+    }
+
+    /// The text of the first child of that name, if it contains nothing else. `None`: [`Machine::string`] evaluates it, or
+    /// fails. `row`: of the children, where nothing before has that name; who has it charges what it visits.
+    #[inline(always)]
+    pub(super) fn text_in(
+        &mut self,
+        node: Node<'d>,
+        name: u32,
+        row: Option<&mut Row<'d>>,
+    ) -> Option<&'d str> {
+        self.find_source_name(name);
+        let Some(SourceName::Known(_, filter)) = self.names.get(name as usize) else {
+            return Some("");
+        };
+        let (filter, budget) = (*filter, self.budget);
+        let found = match row.and_then(|row| row.next_if(filter)) {
+            None => {
+                let mut children = node.filtered_children(filter);
+                let found = children.next();
+                budget.charge_steps(children.take_visited()).ok()?;
+                found
+            }
+            next => next,
+        };
+        let text = found.map_or(Some(""), Node::sole_text)?;
+        budget.charge_reading(text.len()).ok()?;
+        Some(text)
     }
 }
 
@@ -71,42 +107,6 @@ impl<'d> Machine<'_, 'd> {
                 _,
             ) => self.string_of(&select.expression),
         }
-    }
-
-    /// The text of the first child of that name, charged, if it contains nothing else. `None`: [`Machine::string`]
-    /// evaluates it, or fails. `row`: of the children, where nothing before has that name.
-    #[inline(always)]
-    pub(super) fn text_in(
-        &mut self,
-        node: Node<'d>,
-        name: u32,
-        row: Option<&mut Row<'d>>,
-    ) -> Option<&'d str> {
-        let filter = match self.state.names.get(name as usize)? {
-            SourceName::Known(_, filter) => Some(*filter),
-            SourceName::Absent => None,
-            SourceName::Unknown => self.state.find_source_name(name).map(|(_, filter)| filter),
-        };
-        let Some(filter) = filter else { return Some("") };
-        let budget = self.state.budget;
-        let next = row.and_then(|row| {
-            let next = row.next_if(filter);
-            budget.charge_steps(row.take_visited()).ok().and(next)
-        });
-        let found = match next {
-            Some(_) => next,
-            None => {
-                let mut children = node.filtered_children(filter);
-                let found = children.next();
-                budget.charge_steps(children.take_visited()).ok()?;
-                found
-            }
-        };
-        let Some(found) = found else { return Some("") };
-        let text = found.sole_text()?;
-        budget.charge_reading(text.len()).ok()?;
-        budget.charge_memory(text.len()).ok()?;
-        Some(text)
     }
 
     /// The string-value of the first child of that name.

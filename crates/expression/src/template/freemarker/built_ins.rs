@@ -7,7 +7,7 @@ use texts::{first_letter, index};
 use values::{KEY_BYTES, Key};
 
 use super::evaluate::{Step, fail, is_number, printed};
-use crate::json::{self, Document, Kind, NODE_BYTES, Ref};
+use crate::json::{self, Document, Kind, Limits, NODE_BYTES, Ref};
 use crate::pattern::Computed;
 use crate::value::case_bytes_max;
 use crate::{Budget, Error, Value};
@@ -337,9 +337,10 @@ impl<'s> Application<'_, 's> {
                 _ => fail(self.at, "`?boolean` requires `true` or `false`"),
             },
             BuiltIn::EvalJson => {
-                self.budget.charge_memory(json::tree_bytes(self.text()?.as_bytes()))?;
-                match Document::parse(self.text()?.as_bytes()) {
+                let (text, limits) = (self.text()?.as_bytes(), Limits::default());
+                match Document::parse_charged(text, &limits, self.budget) {
                     Ok(document) => Ok(Value::Made(Box::new(document.into_owned())).plain()),
+                    Err(Error::Budget(exceeded)) => Err(exceeded.into()),
                     Err(error) => fail(self.at, format!("`?eval_json` requires JSON: {error}")),
                 }
             }

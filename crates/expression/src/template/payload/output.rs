@@ -2,7 +2,7 @@
 
 use super::place::Place;
 use super::{Argument, Settings};
-use crate::json::{self, Document, Kind};
+use crate::json::{self, Document, Kind, Limits};
 use crate::markup;
 use crate::template::xml as xml_text;
 use crate::{Budget, Error, Value};
@@ -170,11 +170,14 @@ impl<'o> Output<'o> {
             return Ok(false);
         }
         self.budget.charge_scanning(text.len())?;
-        let tree = json::tree_bytes(text.as_bytes());
-        self.budget.charge_memory(tree)?;
-        let is_json = Document::parse(text.as_bytes()).is_ok();
-        self.budget.release_memory(tree);
-        Ok(is_json)
+        match Document::parse_charged(text.as_bytes(), &Limits::default(), self.budget) {
+            Ok(document) => {
+                self.budget.release_memory(document.tree_bytes());
+                Ok(true)
+            }
+            Err(error @ Error::Budget(_)) => Err(error),
+            Err(_) => Ok(false),
+        }
     }
 
     fn quoted(&mut self, text: &str) -> Outcome {

@@ -73,16 +73,16 @@ impl Body {
         }
         let Some(bytes) = self.content(budget)? else { return Ok(None) };
         let document = self.charge(budget, || match self.format {
-            Format::Form => form::to_xml(bytes, budget),
-            Format::Multipart => multipart::to_xml(bytes, self.boundary(), budget),
+            Format::Form => form::to_xml(bytes, budget).map(Box::new),
+            Format::Multipart => multipart::to_xml(bytes, self.boundary(), budget).map(Box::new),
             Format::Text => {
                 let text = std::str::from_utf8(bytes).map_err(|error| self.malformed(&error))?;
-                formatter::text_as_xml(text, budget)
+                formatter::text_as_xml(text, budget).map(Box::new)
             }
-            Format::Binary => formatter::bytes_as_xml(bytes, budget),
+            Format::Binary => formatter::bytes_as_xml(bytes, budget).map(Box::new),
             Format::Json | Format::Xml | Format::Soap11 | Format::Soap12 => {
                 budget.charge_reading(bytes.len())?;
-                let document = xml::Document::parse_shared(bytes);
+                let document = xml::Document::parse_shared(bytes).map(Box::new);
                 let document = document.map_err(|error| self.malformed(&error))?;
                 // What it shares was charged when it was held or written.
                 let shared = document.bytes_shared_with(bytes);
@@ -90,7 +90,7 @@ impl Body {
                 Ok(document)
             }
         })?;
-        Ok(Some(self.xml.get_or_init(|| Box::new(document))))
+        Ok(Some(self.xml.get_or_init(|| document)))
     }
 
     /// The same, of an envelope perhaps no more than comes before its body: what follows is then not parsed.
