@@ -649,3 +649,29 @@ fn what_a_body_reserves_is_what_it_is_charged() {
         budget.bytes_used()
     );
 }
+
+#[test]
+fn the_payload_is_looked_for_again_after_each_edit() {
+    let budget = Budget::default();
+    let name = |body: &Body| {
+        let payload = body.payload(&budget).unwrap();
+        payload.map_or("", xml::Node::local_name).to_owned()
+    };
+    for (mut message, before) in [
+        (envelope("", "<a/><b/>"), "a"),
+        (envelope("<h/>", "<c/><a/><b/>"), "c"),
+        (message("application/xml", "<r/>"), "r"),
+    ] {
+        let body = &mut message.body;
+        assert_eq!((name(body), name(body)), (before.to_owned(), before.to_owned()));
+        for new in ["d", "e"] {
+            let old = body.payload(&budget).unwrap().unwrap().id();
+            let document = body.edit_xml(&budget).unwrap().unwrap();
+            let made = document.create_element(xml::QNameRef::local(new)).unwrap();
+            document.insert_before(old, made).unwrap();
+            assert_eq!(name(body), new, "before {before}");
+        }
+        body.replace(Format::Xml, b"<f/>".to_vec(), &budget).unwrap();
+        assert_eq!((name(body), name(body)), ("f".to_owned(), "f".to_owned()));
+    }
+}

@@ -70,7 +70,7 @@ fn xsltproc_agrees_with_every_case() {
 /// Rewritten by one writer, since indentation and the position of namespace declarations are free.
 fn canonical(text: &str) -> String {
     let options = xml::Options { doctype: xml::Doctype::Read, ..xml::Options::default() };
-    match xml::Document::parse_with(text.as_bytes(), &options) {
+    match Document::parse_with(text.as_bytes(), &options) {
         Ok(document) => {
             let written = document.write(xml::WriterOptions::default()).unwrap();
             String::from_utf8(written)

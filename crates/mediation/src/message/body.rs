@@ -36,6 +36,8 @@ pub struct Body {
     /// Boxed, since messages are moved often, and most are not read.
     json: OnceCell<Box<json::Document<'static>>>,
     xml: OnceCell<Box<xml::Document>>,
+    /// Where the payload is in it, until it is edited.
+    payload: Cell<Option<xml::NodeId>>,
     /// Of a body that is edited as XML and is none.
     before: Option<Box<Before>>,
     /// The header of the envelope that it may become.

@@ -99,11 +99,11 @@ pub(crate) fn up_to_body(
 /// The source of an envelope up to its payload, and the pieces of what comes after a new one.
 pub(crate) type Around<'d> = (&'d str, [&'d str; 9]);
 
-/// Of an envelope in `namespace`. `None` if a new payload without a namespace would get one there.
-pub(crate) fn around_payload<'d>(old: &'d xml::Document, namespace: &str) -> Option<Around<'d>> {
-    let body = part(old, "Body").filter(|body| body.namespace() == namespace)?;
-    let envelope = body.parent()?;
-    let payload = body.children().find(|child| child.is_element())?;
+/// Of what [`payload`] found, if that is in an envelope in `namespace`. `None` if a new payload without a namespace would
+/// get one there.
+pub(crate) fn around_payload<'d>(payload: Node<'d>, namespace: &str) -> Option<Around<'d>> {
+    let body = payload.parent().filter(|body| body.is_element())?;
+    let envelope = body.parent().filter(|_| body.namespace() == namespace)?;
     let has_default = body.lookup_namespace("").is_some_and(|uri| !uri.is_empty());
     let (inner, outer) = (body.prefix(), envelope.prefix());
     let is_prefixed = !inner.is_empty() && !outer.is_empty();

@@ -147,6 +147,7 @@ impl NamespaceStack {
         }
     }
 
+    #[inline]
     fn find(&self, prefix: &str) -> Option<(usize, &str)> {
         let at = if self.indexed {
             *self.prefixes.get(prefix)?.last()?

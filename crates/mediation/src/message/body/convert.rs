@@ -130,7 +130,11 @@ impl Body {
     /// # Errors
     /// As [`Body::xml`].
     pub fn payload(&self, budget: &Budget) -> Result<Option<xml::Node<'_>>, Failure> {
-        Ok(self.xml(budget)?.and_then(soap::payload))
+        let Some(document) = self.xml(budget)? else { return Ok(None) };
+        let known = self.payload.get().and_then(|id| document.node(id));
+        let payload = known.or_else(|| soap::payload(document));
+        self.payload.set(payload.map(xml::Node::id));
+        Ok(payload)
     }
 
     /// Replaces the payload by XML in `bytes`. An envelope keeps its header; one that is the new payload replaces it.
@@ -188,7 +192,8 @@ impl Body {
         let namespace = soap::namespace(self.format);
         let is_read = matches!(self.source, Source::Bytes(_) | Source::Written(_));
         let Some(namespace) = namespace.filter(|_| is_read) else { return Ok(None) };
-        Ok(self.xml(budget)?.and_then(|old| soap::around_payload(old, namespace)))
+        let payload = self.payload(budget)?;
+        Ok(payload.and_then(|payload| soap::around_payload(payload, namespace)))
     }
 
     /// Replaces it by a JSON document.

@@ -139,7 +139,7 @@ impl Body {
         }
         self.edits = self.edits.saturating_add(1);
         self.source = Source::Xml;
-        (self.json, self.xml_header) = Default::default();
+        (self.json, self.xml_header, self.payload) = Default::default();
         self.written = OnceCell::new();
         Ok(self.xml.get_mut().map(|document| &mut **document))
     }
