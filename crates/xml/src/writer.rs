@@ -27,9 +27,6 @@ const FEW_ATTRIBUTES: usize = 16;
 const OUT_BYTES: usize = 1_024;
 /// Initial capacity for open elements, with names of sixteen bytes.
 const OPEN_ELEMENTS: usize = 8;
-/// What [`Writer::again`] keeps: room for so many open elements, and texts of so many bytes.
-const KEPT_ELEMENTS_MAX: usize = 64;
-const KEPT_BYTES_MAX: usize = 1_024;
 
 /// An open element.
 #[derive(Debug, Clone, Copy)]
@@ -49,6 +46,13 @@ struct PendingAttribute {
     namespace: String,
     local: String,
     value: String,
+}
+
+impl PendingAttribute {
+    fn heap_bytes(&self) -> usize {
+        let Self { prefix, namespace, local, value } = self;
+        [prefix, namespace, local, value].map(String::capacity).iter().sum()
+    }
 }
 
 /// Serialises pieces ([`Sink`]) or a tree ([`Writer::tree`]).
@@ -111,27 +115,33 @@ impl Writer {
         })
     }
 
-    /// Of a writer after [`Writer::finish_text`]: as a new one with the same options. It has the buffers of the old one, but
-    /// for those that became large.
+    /// Of a writer after [`Writer::finish_text`]: as a new one with the same options, which has the buffers of the old one.
     #[must_use]
     pub fn again(mut self: Box<Self>) -> Box<Self> {
         self.out = String::with_capacity(OUT_BYTES);
         self.doctype_due = self.options.doctype.is_some();
         self.started = false;
-        if self.open.capacity() > KEPT_ELEMENTS_MAX || self.names.capacity() > KEPT_BYTES_MAX {
-            (self.open, self.names) = Default::default();
-        }
-        let is_large = |text: &String| text.capacity() > KEPT_BYTES_MAX;
-        let (prefix, namespace, local) = &self.name;
-        if [prefix, namespace, local].into_iter().any(is_large) {
-            self.name = Default::default();
-        }
-        self.spare.truncate(FEW_ATTRIBUTES);
-        self.spare.retain(|PendingAttribute { prefix, namespace, local, value }| {
-            ![prefix, namespace, local, value].into_iter().any(is_large)
-        });
-        self.scope.restart(KEPT_BYTES_MAX);
+        self.scope.restart();
         self
+    }
+
+    /// Memory of its buffers, in bytes.
+    #[must_use]
+    pub fn heap_bytes(&self) -> usize {
+        let (prefix, namespace, local) = &self.name;
+        let name = prefix.capacity() + namespace.capacity() + local.capacity();
+        let attributes = self.attributes.iter().chain(&self.spare);
+        let texts: usize = attributes.map(PendingAttribute::heap_bytes).sum();
+        let slots = self.attributes.capacity() + self.spare.capacity();
+        self.out.capacity()
+            + self.open.capacity() * size_of::<Open>()
+            + self.names.capacity()
+            + name
+            + texts
+            + slots * size_of::<PendingAttribute>()
+            + self.places.capacity() * size_of::<(String, usize)>()
+            + self.places.keys().map(String::capacity).sum::<usize>()
+            + self.scope.heap_bytes()
     }
 
     #[must_use]

@@ -23,5 +23,5 @@ pub const PATTERN_BYTES_MAX: usize = 256 * KIB as usize;
 pub const XSLT_RULE_TABLE_MAX: usize = 4 * MIB as usize;
 /// Maximum number of stylesheets of whose last run a thread keeps something for the next. More: the one run longest ago is dropped.
 pub const XSLT_KEPT_RUNS_MAX: usize = 16;
-/// Maximum memory of what a thread keeps of a stylesheet's names and rules, in bytes. More: they are looked up again in the next run.
+/// Maximum memory of what a thread keeps of a stylesheet's names and rules, and of its writer's buffers, in bytes each. More: they are looked up, or made, again in the next run.
 pub const XSLT_KEPT_BYTES_MAX: usize = 16 * KIB as usize;

@@ -145,7 +145,9 @@ pub(crate) async fn respond<C: Client>(
         message.hold(bytes.clone());
         held = Some(bytes);
         found = program.passes_through(&flow, &message, &environment, &budget);
-        worker.saturation.before_sending().await;
+        if found.is_ok() {
+            worker.saturation.before_sending().await;
+        }
     }
     let start = Start { flow, message, budget };
     // Runs are boxed, so that they do not enlarge what passes through.

@@ -28,14 +28,25 @@ pub(super) struct NamespaceStack {
 }
 
 impl NamespaceStack {
-    /// Of an empty stack: as a new one, with its buffers, but for those of more than `bytes`.
-    pub(super) fn restart(&mut self, bytes: usize) {
-        self.spare.truncate(FEW);
-        self.spare.retain(|spare| spare.prefix.capacity().max(spare.uri.capacity()) <= bytes);
+    /// Of an empty stack: as a new one, with its buffers.
+    pub(super) fn restart(&mut self) {
         if std::mem::take(&mut self.indexed) {
             (self.prefixes, self.uris) = Default::default();
         }
         self.invented = 0;
+    }
+
+    pub(super) fn heap_bytes(&self) -> usize {
+        let bindings = self.bindings.iter().chain(&self.spare);
+        let texts: usize = bindings.map(|of| of.prefix.capacity() + of.uri.capacity()).sum();
+        let slots = self.bindings.capacity() + self.spare.capacity();
+        let indexes = [&self.prefixes, &self.uris].map(|index| {
+            let keys = index
+                .iter()
+                .map(|(key, places)| key.capacity() + places.capacity() * size_of::<usize>());
+            index.capacity() * size_of::<(String, Vec<usize>)>() + keys.sum::<usize>()
+        });
+        slots * size_of::<Binding>() + texts + indexes.iter().sum::<usize>()
     }
 
     pub(super) fn mark(&self) -> usize {

@@ -57,6 +57,7 @@ impl Kept {
         if size_of_val(self.names.as_slice()).saturating_add(candidates) > XSLT_KEPT_BYTES_MAX {
             self = Self { program: self.program, writer: self.writer, ..Self::default() };
         }
+        self.writer.take_if(|writer| writer.heap_bytes() > XSLT_KEPT_BYTES_MAX);
         // A thread that ends keeps nothing.
         let _ = KEPT.try_with(|kept| {
             let mut all = kept.take();
@@ -66,5 +67,38 @@ impl Kept {
             all.push(self);
             kept.set(all);
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Copies everything.
+    const SHEET: &str = "<xsl:stylesheet version='1.0' xmlns:xsl='http://www.w3.org/1999/XSL/Transform'>\
+        <xsl:output method='xml'/><xsl:template match='/'><xsl:copy-of select='.'/></xsl:template></xsl:stylesheet>";
+
+    #[test]
+    fn a_writer_whose_buffers_became_large_is_not_kept() {
+        let sheet = crate::Stylesheet::compile(SHEET.as_bytes(), &crate::NoResolver).unwrap();
+        let keeps_writer = |source: &str| {
+            let source = Document::parse(source.as_bytes()).unwrap();
+            sheet.transform(&source, &crate::Params::default(), &mut Vec::new()).unwrap();
+            let kept = KEPT.take();
+            KEPT.set(Vec::new());
+            kept.last().is_some_and(|kept| kept.writer.is_some())
+        };
+        let long = "x".repeat(XSLT_KEPT_BYTES_MAX);
+        let many = (0..250).map(|number| format!(" a{number}=''")).collect::<String>();
+        let declared = (0..250).map(|number| format!(" xmlns:p{number}='u'")).collect::<String>();
+        let kept = [
+            "<a b='c'>d</a>",
+            &format!("<a b='{long}'/>"),
+            &format!("<a{many}/>"),
+            &format!("<a{declared}/>"),
+            &format!("<a>{long}</a>"),
+        ]
+        .map(keeps_writer);
+        assert_eq!(kept, [true, false, false, false, true]);
     }
 }
