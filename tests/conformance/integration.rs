@@ -431,14 +431,20 @@ fn what_a_mediator_reads_is_not_compressed() {
         &format!("{ENDPOINT}<outSequence><log level=\"full\"/><respond/></outSequence>"),
     );
     let _ = reading.fetch("GET /services/it", accept);
-    let passing = proxy(&upstream, ENDPOINT);
-    let _ = passing.fetch("GET /services/it", accept);
+    for passing in [
+        ENDPOINT,
+        // The body decides which way it goes. The way that changes it is not taken.
+        "<inSequence><filter xpath=\"//a\"><then><log level=\"full\"/></then><else><send>\
+         <endpoint><address uri=\"HERE/orders\"/></endpoint></send></else></filter></inSequence>",
+    ] {
+        let _ = proxy(&upstream, passing).fetch("GET /services/it", accept);
+    }
     let sent: Vec<_> = upstream
         .requests()
         .iter()
         .map(|request| request.header("accept-encoding").is_some())
         .collect();
-    assert_eq!(sent, [false, true]);
+    assert_eq!(sent, [false, true, true]);
 }
 
 #[test]

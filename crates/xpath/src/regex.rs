@@ -111,7 +111,11 @@ impl Regex {
     /// # Errors
     /// [`BudgetExceeded`], as of all searches.
     pub fn is_match(&self, text: &str, budget: &Budget) -> Result<bool, BudgetExceeded> {
-        Ok(self.find(text, 0, budget)?.is_some())
+        Ok(match self.first_end(text, 0, budget)? {
+            Read::Nothing => false,
+            Read::End(_) => true,
+            Read::Unsupported => self.regex.is_match(text),
+        })
     }
 
     /// The byte range of the first match from the byte `at` on.
@@ -124,14 +128,10 @@ impl Regex {
         at: usize,
         budget: &Budget,
     ) -> Result<Option<Range<usize>>, BudgetExceeded> {
-        budget.charge_steps(FIND_STEPS)?;
-        let end = match self.read(text, at, budget)? {
+        let end = match self.first_end(text, at, budget)? {
             Read::Nothing => return Ok(None),
-            Read::End(end) if text.is_char_boundary(end) => end,
-            Read::End(_) | Read::Unsupported => {
-                self.charge_states(text.len().saturating_sub(at), STATES_PER_STEP, budget)?;
-                text.len()
-            }
+            Read::End(end) => end,
+            Read::Unsupported => text.len(),
         };
         let found = self.regex.search(&Input::new(text).range(at..end));
         Ok(found.map(|found| found.range()))
@@ -219,7 +219,20 @@ impl Regex {
         budget.charge_steps((bytes.saturating_mul(states) / per_step) as u64)
     }
 
-    /// Finds the end of the first match from `at` on. A byte that leads to a known state takes a few nanoseconds; a state
+    /// Finds the end of the first match from `at` on. If that needs another search, it is charged for.
+    fn first_end(&self, text: &str, at: usize, budget: &Budget) -> Result<Read, BudgetExceeded> {
+        budget.charge_steps(FIND_STEPS)?;
+        match self.read(text, at, budget)? {
+            Read::Nothing => Ok(Read::Nothing),
+            Read::End(end) if text.is_char_boundary(end) => Ok(Read::End(end)),
+            Read::End(_) | Read::Unsupported => {
+                self.charge_states(text.len().saturating_sub(at), STATES_PER_STEP, budget)?;
+                Ok(Read::Unsupported)
+            }
+        }
+    }
+
+    /// The same with the lazy DFA. A byte that leads to a known state takes a few nanoseconds; a state
     /// that is new, about a step for each byte of its memory.
     fn read(&self, text: &str, at: usize, budget: &Budget) -> Result<Read, BudgetExceeded> {
         let mut states = self.states.get();

@@ -11,7 +11,7 @@ use wire::http1::{Field, Known, KnownSet};
 use crate::message::{Head, HeadEdits, RequestCopy};
 
 /// Almost always ASCII, which is checked faster than it is repaired.
-fn text(bytes: &[u8]) -> Cow<'_, str> {
+pub(super) fn text(bytes: &[u8]) -> Cow<'_, str> {
     std::str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
 }
 

@@ -131,10 +131,6 @@ pub(crate) async fn respond<C: Client>(
     if let Some(resource) = resource {
         resource.describe(&mut message, &budget).map_err(fault_of)?;
     }
-    let sequences = [flow.request, flow.response, flow.fault];
-    if sequences.into_iter().flatten().any(|of| program.body_use(of) != BodyUse::Untouched) {
-        ask_for_whole_body(&mut message);
-    }
     let environment = RunEnvironment::new(worker, &revision.live, program, Some(integration));
     let mut waiting = Waiting { client, framing, early_upload, turn };
     let mut found = program.passes_through(&flow, &message, &environment, &budget);
@@ -182,8 +178,13 @@ async fn mediate<B: RequestBody>(
     waiting: Waiting<'_, B>,
     failed: Option<(mediation::Target, Failure)>,
 ) -> Result<Response, Box<Fault>> {
-    let Start { flow, message, budget } = start;
-    let run = Run::new(Arc::clone(environment.shared_program()), flow, message, budget);
+    let Start { flow, mut message, budget } = start;
+    let program = environment.shared_program();
+    let sequences = [flow.request, flow.response, flow.fault];
+    if sequences.into_iter().flatten().any(|of| program.body_use(of) != BodyUse::Untouched) {
+        ask_for_whole_body(&mut message);
+    }
+    let run = Run::new(Arc::clone(program), flow, message, budget);
     let (owner, revision) = (exchange.worker.this(), Rc::clone(revision));
     let peer = Rc::clone(&exchange.request.peer);
     let mut session = Session::new(owner, revision, peer, environment, run);
@@ -243,7 +244,7 @@ fn budget(live: &Live) -> Budget {
 fn flow<'p>(
     program: &'p Program,
     service: Service,
-    (request, head): (&Request, &RequestCopy),
+    (request, copy): (&Request, &RequestCopy),
     remainder: &[u8],
     record: &mut Record,
 ) -> Result<(Flow, Option<Found<'p>>), Box<Fault>> {
@@ -268,13 +269,13 @@ fn flow<'p>(
         Service::Api(number) => number,
     };
     let api = program.apis().get(number).ok_or(Fault::Denied(Denial::NoApi))?;
-    let method = String::from_utf8_lossy(request.head.method_bytes(&request.bytes));
-    let rest = String::from_utf8_lossy(remainder);
+    let method = head::text(request.head.method_bytes(&request.bytes));
+    let rest = head::text(remainder);
     let query = request.head.query(&request.bytes).unwrap_or_default();
     let framing = request.head.framing();
     let has_body = !matches!(framing, BodyFraming::None | BodyFraming::Length(0));
-    let asked = Asked { method: &method, secure: request.secure, head, has_body };
-    match program.resource_of(api, &asked, &rest, &String::from_utf8_lossy(query)) {
+    let asked = Asked { method: &method, secure: request.secure, head: copy, has_body };
+    match program.resource_of(api, &asked, &rest, &head::text(query)) {
         Matched::Resource(found) => Ok((found.resource.flow, Some(found))),
         Matched::MethodNotAllowed { handler, allowed, .. } => {
             let allowed = allowed.iter().map(|name| Method::from_bytes(name.as_bytes()));

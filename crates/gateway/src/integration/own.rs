@@ -4,6 +4,7 @@ use base::{Method, limits};
 use mediation::{Program, Wsdl};
 use model::{Denial, Fault, MethodSet};
 
+use super::head::text;
 use crate::artefacts::Service;
 use crate::compiled::Compiled;
 use crate::forward::fetch::{self, Bounds, Content, FetchError, Fetched};
@@ -24,7 +25,7 @@ pub(super) fn methods(
 ) -> MethodSet {
     let Some(api) = program.apis().get(api) else { return MethodSet::EMPTY };
     let query = request.head.query(&request.bytes).unwrap_or_default();
-    let (rest, query) = (String::from_utf8_lossy(remainder), String::from_utf8_lossy(query));
+    let (rest, query) = (text(remainder), text(query));
     let all = Method::NAMED.into_iter();
     match api.methods(&rest, &query) {
         None => all.fold(MethodSet::EMPTY, MethodSet::with),
