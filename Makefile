@@ -18,16 +18,26 @@ PROFILE ?= release
 # Where the program spends its time, for the optimiser: made by `make profile`, and of use only for the same versions of Penstock
 # and the compiler, on the same kind of machine. `make release PROFDATA=` does without.
 PROFDATA ?= packaging/penstock-$(VERSION)-rustc-$(shell rustc -V | cut -d' ' -f2)-$(HOST).profdata.xz
-# Named by its checksum, so that Cargo builds anew when it changes.
-UNPACKED = $(if $(filter /%,$(TARGET_DIR)),,$(CURDIR)/)$(TARGET_DIR)/profile/$(firstword $(shell cksum <$(PROFDATA))).profdata
+# The functions of a start, made with it. The linker puts them together, so that an idle gateway needs fewer pages.
+STARTED ?= $(PROFDATA:.profdata.xz=.started.xz)
+# Named by their checksums, so that Cargo builds anew when they change.
+unpacked = $(if $(filter /%,$(TARGET_DIR)),,$(CURDIR)/)$(TARGET_DIR)/profile/$(firstword $(shell cksum <$(1)))$(suffix $(basename $(1)))
+unpack = @mkdir -p "$(TARGET_DIR)/profile" && xz -dc $(1) >"$(call unpacked,$(1))"
 # $(call build,PROFILE,FLAG,ARGUMENTS): builds TARGET_DIR/HOST/PROFILE/penstock, a release with PROFDATA. The symbols that it
 # names depend on `--target` being given.
 profiled = $(and $(filter release,$(1)),$(wildcard $(PROFDATA)))
+ordered = $(and $(profiled),$(wildcard $(STARTED)))
 unprofiled = $(and $(filter release,$(1)),$(PROFDATA),$(if $(profiled),,yes))
-flags = $(foreach flag,$(RUSTFLAGS) $(2),"$(flag)",)$(if $(profiled),"-Cprofile-use=$(UNPACKED)")
+comma := ,
+# Quoted, as paths may contain spaces.
+quoted = "$(1)"$(comma)
+flags = $(foreach flag,$(RUSTFLAGS) $(2),$(call quoted,$(flag)))$(if \
+  $(profiled),$(call quoted,-Cprofile-use=$(call unpacked,$(PROFDATA))))$(if \
+  $(ordered),$(call quoted,-Clink-arg=-Wl$(comma)--symbol-ordering-file=$(call unpacked,$(STARTED)))$(call quoted,-Clink-arg=-Wl$(comma)--no-warn-symbol-ordering))
 define build
 	$(if $(profiled),@$(call need,xz,apt-get install xz-utils (or: make release PROFDATA=)))
-	$(if $(profiled),@mkdir -p "$(TARGET_DIR)/profile" && xz -dc $(PROFDATA) >"$(UNPACKED)")
+	$(if $(profiled),$(call unpack,$(PROFDATA)))
+	$(if $(ordered),$(call unpack,$(STARTED)))
 	$(if $(unprofiled),@echo >&2 "there is no $(PROFDATA): the program will be slower (see make profile)")
 	env -u RUSTFLAGS cargo build --profile $(1) --package penstock --target $(HOST) --config 'target.$(HOST).rustflags = [$(flags)]' $(3)
 endef
@@ -176,9 +186,10 @@ bench-engines: build-needs ## the engines against libxml2 and libxslt, into docs
 	cargo xtask engines --cells read,transform,heap,select --into docs/xml.md $(ARGS)
 	cargo xtask engines --cells alone --into docs/expressions.md $(ARGS)
 
-profile: build-needs ## measure anew where a release spends its time, by which `make release` is optimised: 15 to 20 minutes
+profile: build-needs ## measure anew where a release spends its time, by which `make release` is optimised: 20 to 30 minutes
 	@$(call need,xz,apt-get install xz-utils)
-	packaging/profile $(TARGET_DIR)/profile $(HOST) $(PROFDATA)
+	@$(call need,valgrind,apt-get install valgrind)
+	packaging/profile $(TARGET_DIR)/profile $(HOST) $(PROFDATA) $(STARTED)
 
 bench-instructions: build-needs ## instruction counts of the codec and the stages, against their limits
 	@$(call need,valgrind,apt-get install valgrind)
