@@ -207,6 +207,10 @@ impl<'s> Cursor<'s> {
         Ok(())
     }
 
+    pub(crate) fn is_nested(&self) -> bool {
+        self.depth > 0
+    }
+
     pub(crate) fn leave(&mut self) {
         self.depth = self.depth.saturating_sub(1);
     }

@@ -35,9 +35,11 @@ impl<'s> Outer<'_, 's> {
     }
 }
 
-/// A whole path. `$.` at the start is optional, and `@` may replace `$`.
+/// A whole path. `$.` at the start is optional, and `@` may replace `$`. A dot at the end is dropped, as Synapse's
+/// `SynapseJsonPath` does: `$.` is the whole document.
 pub(super) fn path(source: &str) -> Compiled<Vec<Step>> {
-    let mut cursor = Cursor::new(source)?;
+    let source = source.trim_end();
+    let mut cursor = Cursor::new(source.strip_suffix('.').unwrap_or(source))?;
     cursor.space();
     let rooted = cursor.eat("$") || cursor.eat("@");
     if cursor.rest().trim().is_empty() && !rooted {
@@ -82,12 +84,14 @@ pub(super) fn steps<'s>(cursor: &mut Cursor<'s>, outer: &mut Outer<'_, 's>) -> C
     }
 }
 
-/// Whether `next` is part of a name after a dot. Inside a host expression a name ends at any operator.
-fn is_name(next: char, hosted: bool) -> bool {
+/// Whether `next` is part of a name after a dot: inside a host expression it ends at any operator, and inside a filter or
+/// a call at one of those.
+fn is_name(next: char, hosted: bool, nested: bool) -> bool {
     if hosted {
         return next.is_alphanumeric() || next == '_';
     }
-    !next.is_whitespace() && !".[]()=<>!,&|'\"?*:~+%/{}".contains(next)
+    let ends = if nested { ".[]()=<>!,&|'\"~" } else { ".[]()" };
+    !next.is_whitespace() && !ends.contains(next)
 }
 
 /// After a dot: `*`, a name, or a function call.
@@ -97,7 +101,8 @@ fn member<'s>(cursor: &mut Cursor<'s>, outer: &mut Outer<'_, 's>) -> Compiled<St
     }
     let start = cursor.at;
     let hosted = matches!(outer, Outer::Host(_));
-    let name = cursor.while_true(|next| is_name(next, hosted));
+    let nested = cursor.is_nested();
+    let name = cursor.while_true(|next| is_name(next, hosted, nested));
     if name.is_empty() {
         return Err(cursor.error("member name, `*` or `[` expected"));
     }

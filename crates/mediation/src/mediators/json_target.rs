@@ -137,6 +137,7 @@ fn parent(source: &str) -> Option<(String, json::Kind)> {
     if inner.contains('{') {
         return None;
     }
+    let inner = inner.strip_suffix('.').unwrap_or(inner);
     let (at, kind) = match inner.strip_suffix(']') {
         Some(item) if item.trim_end().ends_with(['"', '\'']) => {
             (item.rfind('[')?, json::Kind::Object)
