@@ -229,6 +229,7 @@ fn sequences_read_where_a_request_came_in() {
         "SYNAPSE_REST_API_VERSION_STRATEGY",
         "REST_API_CONTEXT",
         "rest.url.pattern",
+        "REST_SUB_REQUEST_PATH",
     ];
     // The response has them, too.
     let artefacts = format!(
@@ -242,8 +243,8 @@ fn sequences_read_where_a_request_came_in() {
         read(&["proxy.name", "TRANSPORT_IN_NAME"]),
     );
     let gateway = Gateway::mediating(&artefacts).start();
-    let expect = "http Orders:v1.0 1.0 url /orders /{id}";
-    assert_eq!(gateway.fetch("GET /orders/1.0/7", "").text(), expect);
+    let expect = "http Orders:v1.0 1.0 url /orders /{id} /7?x=8";
+    assert_eq!(gateway.fetch("GET /orders/1.0/7?x=8", "").text(), expect);
     assert_eq!(gateway.fetch("PUT /orders/1.0/7/8", "").text(), "http://gateway");
     assert_eq!(gateway.fetch("GET /services/it", "").text(), "it http");
     let secure = gateway.connect_tls().fetch("GET /services/it", "").text();

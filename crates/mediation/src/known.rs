@@ -43,7 +43,7 @@ pub(crate) const KNOWN: &[Known] = &[
     row(Synapse, "REST_URL_PREFIX", Served("Read: scheme and host of a request to an API, until another message takes its place.")),
     row(Synapse, "REST_METHOD", Served("Read: the method of the request, as long as the message is the request.")),
     row(Synapse, "REST_FULL_REQUEST_PATH", Served("Read: path and query of the request, as long as the message is the request.")),
-    row(Synapse, "REST_SUB_REQUEST_PATH", Served("Read: the path below that of the service.")),
+    row(Synapse, "REST_SUB_REQUEST_PATH", Served("Read: path and query below the path of the service.")),
     row(Synapse, "rest.url.pattern", Served("Read: the `uri-template` or `url-mapping` of the resource.")),
     row(Synapse, "preserveProcessedHeaders", Needless("only the mediator `header`, and an endpoint with `enableAddressing`, remove header blocks.")),
     row(Synapse, "PRESERVE_WS_ADDRESSING", Served("An endpoint with `enableAddressing` keeps the blocks of WS-Addressing that the message has.")),

@@ -272,8 +272,8 @@ impl Found<'_> {
                 message.set(PropertyScope::Synapse, &name, value, budget)?;
             }
         }
-        let sub_path = self.postfix.split('?').next().unwrap_or_default();
-        let sub_path = PropertyValue::new(sub_path);
+        // With the query, as Synapse's `API.process` does.
+        let sub_path = PropertyValue::new(self.postfix.as_str());
         message.set(PropertyScope::Synapse, "REST_SUB_REQUEST_PATH", sub_path, budget)
     }
 }
