@@ -54,7 +54,7 @@ pub(crate) fn evaluate<'c>(
         None => &EMPTY,
     };
     let mut bridge = Bridge { context, document, pool };
-    expression.evaluate(document.root(), &mut bridge, budget).map_err(error)
+    expression.evaluate(document, &mut bridge, budget).map_err(error)
 }
 
 pub(crate) fn error(error: xpath::Error) -> Error {

@@ -70,6 +70,19 @@ pub trait StaticContext {
         None
     }
 
+    /// Elements that the host's documents are without, each inside the one before: paths from the root may begin with the
+    /// steps to them, and those from the context node with the steps from the first one on. The root, or the context
+    /// node, takes the place of what these select.
+    fn outer(&self) -> &[ExpandedName] {
+        &[]
+    }
+
+    /// Whether the variable stands for the first element of [`StaticContext::outer`].
+    fn is_outermost(&self, variable: VariableId) -> bool {
+        let _ = variable;
+        false
+    }
+
     /// The number of a variable; if none, the expression is rejected.
     fn variable(&self, name: &ExpandedName) -> Option<VariableId> {
         let _ = name;

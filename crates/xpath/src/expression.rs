@@ -176,6 +176,20 @@ impl Expression {
         is_sure
     }
 
+    /// Whether it matters which node of a document it is evaluated on. Its variables and functions are not considered.
+    #[must_use]
+    pub fn reads_context_node(&self) -> bool {
+        let mut reads = false;
+        self.plan.visit(false, &mut |expr| {
+            reads |= match expr {
+                Expr::Path(path) => matches!(path.start, Start::Context),
+                Expr::Core(core, arguments) => core.reads_context(arguments.len()),
+                _ => false,
+            };
+        });
+        reads
+    }
+
     /// Whether the expression itself reads the context node or its document. Its variables and functions
     /// may read them even if it doesn't.
     #[must_use]

@@ -27,6 +27,10 @@ pub(crate) struct Parser<'t> {
     names: &'t dyn StaticContext,
     /// Whether downward steps are combined into scans.
     scans: bool,
+    /// The predicates around the next token.
+    predicates: usize,
+    /// Whether the steps to the elements of [`StaticContext::outer`] are kept.
+    keeps_outer: bool,
 }
 
 /// Compiles a whole expression.
@@ -79,6 +83,8 @@ impl<'t> Parser<'t> {
             chained: 0,
             names,
             scans: true,
+            predicates: 0,
+            keeps_outer: false,
         })
     }
 

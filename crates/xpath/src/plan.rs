@@ -94,6 +94,34 @@ pub(crate) struct Step {
     pub(crate) predicates: Vec<Predicate>,
 }
 
+impl Step {
+    /// Whether it leads to the child `name`, whether by a name test or by `*[local-name() = '...']`.
+    pub(crate) fn is_named(&self, name: &ExpandedName) -> bool {
+        let mut is_named = match &self.test {
+            Test::Name(test) => test.expanded == *name,
+            Test::Node
+            | Test::Principal
+            | Test::Namespace(_)
+            | Test::Text
+            | Test::Comment
+            | Test::Instruction(_) => false,
+        };
+        let is_any = matches!(self.test, Test::Principal);
+        let mut holds = |predicate: &Predicate| match predicate {
+            Predicate::At(1.0) | Predicate::Last => is_named,
+            Predicate::Plain(condition) if is_named || is_any => {
+                is_named = condition.expr.compares_name(name);
+                is_named
+            }
+            Predicate::At(_)
+            | Predicate::Plain(_)
+            | Predicate::Positional(_)
+            | Predicate::Sized(_) => false,
+        };
+        self.axis == Axis::Child && self.predicates.iter().all(&mut holds) && is_named
+    }
+}
+
 /// Downward steps that are evaluated in one walk over the tree: see `scan.rs`.
 #[derive(Debug)]
 pub(crate) struct Scan {
@@ -292,6 +320,26 @@ impl Expr {
             });
         });
         parts / PARTS_PER_STEP
+    }
+
+    /// `local-name() = 'name'`, also with `namespace-uri()`.
+    fn compares_name(&self, name: &ExpandedName) -> bool {
+        let is = |core: Core, text: &str| match core {
+            Core::LocalName => text == name.local,
+            Core::NamespaceUri => text == name.namespace,
+            _ => false,
+        };
+        match self {
+            Self::And(all) => all.iter().all(|one| one.compares_name(name)),
+            Self::Compare(Comparison::Equal, sides) => match &**sides {
+                (Self::Core(core, none), Self::Literal(text))
+                | (Self::Literal(text), Self::Core(core, none)) => {
+                    none.is_empty() && is(*core, text)
+                }
+                _ => false,
+            },
+            _ => false,
+        }
     }
 
     fn asks(&self, what: Core) -> bool {

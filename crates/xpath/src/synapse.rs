@@ -9,6 +9,7 @@
 
 use std::borrow::Cow;
 use std::cell::RefCell;
+use std::sync::LazyLock;
 
 use xml::{Document, Node, QNameRef, Sink as _};
 
@@ -197,13 +198,16 @@ const RESERVED: &str = "synapse scope ";
 ///
 /// let request = Request(xml::Document::parse(b"<order><quantity>5</quantity></order>")?);
 /// let expression = SynapseXPath::compile("$body/order/quantity > $ctx:limit", &[])?;
-/// let value = expression.evaluate(request.0.root(), &mut &request, &Budget::default())?;
+/// let value = expression.evaluate(&request.0, &mut &request, &Budget::default())?;
 /// assert_eq!(value, Value::Boolean(true));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
 pub struct SynapseXPath {
     expression: crate::Expression,
+    /// For documents that are no SOAP envelope: they stand for the body of one. `None`: the same.
+    without_envelope: Option<crate::Expression>,
+    reads_context_node: bool,
     variables: Vec<Variable>,
     reads_body: bool,
     reads_header_alone: bool,
@@ -212,7 +216,13 @@ pub struct SynapseXPath {
 struct Names<'n> {
     namespaces: &'n [(String, String)],
     variables: RefCell<Vec<Variable>>,
+    has_envelope: bool,
 }
+
+/// The elements around a message that is no SOAP envelope, for expressions. Source: Axis2's builders, which put it into the
+/// body of an envelope of SOAP 1.1.
+static OUTER: LazyLock<[ExpandedName; 2]> =
+    LazyLock::new(|| ["Envelope", "Body"].map(|local| ExpandedName::new(ENVELOPES[0], local)));
 
 impl StaticContext for Names<'_> {
     fn namespace(&self, prefix: &str) -> Option<String> {
@@ -224,6 +234,15 @@ impl StaticContext for Names<'_> {
 
     fn core_namespace(&self) -> Option<&str> {
         Some(FN)
+    }
+
+    fn outer(&self) -> &[ExpandedName] {
+        if self.has_envelope { &[] } else { &*OUTER }
+    }
+
+    fn is_outermost(&self, variable: VariableId) -> bool {
+        let variables = self.variables.borrow();
+        variables.get(variable.0 as usize) == Some(&Variable::Part(Part::Envelope))
     }
 
     fn variable(&self, name: &ExpandedName) -> Option<VariableId> {
@@ -265,8 +284,14 @@ impl SynapseXPath {
     /// # Errors
     /// As [`crate::Expression::compile`].
     pub fn compile(text: &str, namespaces: &[(String, String)]) -> Result<Self, Error> {
-        let names = Names { namespaces, variables: RefCell::new(Vec::new()) };
+        let variables = RefCell::new(Vec::new());
+        let mut names = Names { namespaces, variables, has_envelope: true };
         let expression = crate::Expression::compile(text, &names)?;
+        let mut without_envelope = None;
+        if OUTER.iter().any(|outer| text.contains(&outer.local)) {
+            names.has_envelope = false;
+            without_envelope = Some(crate::Expression::compile(text, &names)?);
+        }
         // A text in another place costs no more than a body that is read in vain.
         let names_fault = text.contains("get-property") && text.contains("FAULT");
         let variables = names.variables.into_inner();
@@ -283,7 +308,15 @@ impl SynapseXPath {
             || parts[0]
             || parts[1]
             || reads(Part::Header);
-        Ok(Self { expression, variables, reads_body, reads_header_alone })
+        let reads_context_node = expression.reads_context_node();
+        Ok(Self {
+            expression,
+            without_envelope,
+            reads_context_node,
+            variables,
+            reads_body,
+            reads_header_alone,
+        })
     }
 
     /// Whether it reads the message's body, but nothing of it except the header of a SOAP envelope.
@@ -324,18 +357,29 @@ impl SynapseXPath {
         Bound { variables: &self.variables, message }
     }
 
-    /// Evaluates the expression with `node` as the context node.
+    /// Evaluates the expression on `document`: the context node is the SOAP envelope, or else the root, which then stands
+    /// for the body of an envelope. Source: Synapse's `SynapseXPath`, where the context node is always the envelope.
     ///
     /// # Errors
     /// As [`crate::Expression::evaluate`]; unknown scopes and character sets.
     pub fn evaluate<'d>(
         &self,
-        node: Node<'d>,
+        document: &'d Document,
         message: &mut dyn Message<'d>,
         budget: &Budget,
     ) -> Result<Value<'d>, Error> {
+        let (mut node, mut expression) = (document.root(), &self.expression);
+        if (self.reads_context_node || self.without_envelope.is_some())
+            && let Some(top) = document.element()
+        {
+            if is_envelope(top) {
+                node = top;
+            } else {
+                expression = self.without_envelope.as_ref().unwrap_or(expression);
+            }
+        }
         let mut bound = Bound { variables: &self.variables, message };
-        self.expression.evaluate(Context::new(node), &mut bound, budget)
+        expression.evaluate(Context::new(node), &mut bound, budget)
     }
 }
 
@@ -574,6 +618,10 @@ impl<'d> Bound<'_, 'd> {
 const ENVELOPES: [&str; 2] =
     ["http://schemas.xmlsoap.org/soap/envelope/", "http://www.w3.org/2003/05/soap-envelope"];
 
+fn is_envelope(top: Node<'_>) -> bool {
+    top.local_name() == "Envelope" && ENVELOPES.contains(&top.namespace())
+}
+
 /// A document that isn't a SOAP envelope is a body without one: `$body/*` is its document element.
 fn find<'d>(
     part: Part,
@@ -581,7 +629,7 @@ fn find<'d>(
     budget: &Budget,
 ) -> Result<Option<Node<'d>>, Error> {
     let Some(top) = document.element() else { return Ok(None) };
-    if top.local_name() != "Envelope" || !ENVELOPES.contains(&top.namespace()) {
+    if !is_envelope(top) {
         return Ok((part != Part::Header).then(|| document.root()));
     }
     let wanted = match part {

@@ -51,9 +51,76 @@ fn evaluate(text: &str, bytes: &[u8]) -> Result<String, String> {
     let expression = SynapseXPath::compile(text, &namespaces).map_err(|error| error.message())?;
     let document = Document::parse(bytes).unwrap();
     let pool = Pool::default();
-    let value =
-        expression.evaluate(document.root(), &mut Soap(&document, &pool), &Budget::default());
+    let value = expression.evaluate(&document, &mut Soap(&document, &pool), &Budget::default());
     value.map(Value::into_string).map_err(|error| error.to_string())
+}
+
+/// The context node is the envelope, and what is no SOAP is the body of one of SOAP 1.1.
+#[test]
+fn paths_begin_at_the_envelope_or_at_what_stands_for_its_body() {
+    let soap = b"<e:Envelope xmlns:e='http://schemas.xmlsoap.org/soap/envelope/'><e:Header><h>x</h></e:Header>\
+        <e:Body><o><i>1</i><i>2</i></o></e:Body></e:Envelope>";
+    let soap_12 = b"<e:Envelope xmlns:e='http://www.w3.org/2003/05/soap-envelope'><e:Body><o><i>1</i><i>2</i></o>\
+        </e:Body></e:Envelope>";
+    let plain = b"<o><i>1</i><i>2</i></o>";
+    let namespaces = [
+        ("s11", "http://schemas.xmlsoap.org/soap/envelope/"),
+        ("s12", "http://www.w3.org/2003/05/soap-envelope"),
+    ];
+    let namespaces = namespaces.map(|(prefix, uri)| (prefix.to_owned(), uri.to_owned()));
+    let check = |text: &str, document: &[u8], expected: &str| {
+        let expression = SynapseXPath::compile(text, &namespaces).unwrap();
+        let document = Document::parse(document).unwrap();
+        let pool = Pool::default();
+        let mut message = Soap(&document, &pool);
+        let value = expression.evaluate(&document, &mut message, &Budget::default()).unwrap();
+        assert_eq!(value.into_string(), expected, "{text}");
+    };
+    #[rustfmt::skip]
+    let cases = [
+        //                                             SOAP 1.1  SOAP 1.2  another
+        ("s11:Body/*/i",                               "1",      "",       "1"),
+        ("name(s11:Body/child::*[position()=1] | s12:Body/child::*[position()=1])",
+                                                       "o",      "o",      "o"),
+        ("count(s11:Body/o/i)",                        "2",      "0",      "2"),
+        ("s11:Body[1]/o/i[2]",                         "2",      "",       "2"),
+        ("./s11:Body/o/i[2]",                          "2",      "",       "2"),
+        (".//s11:Body//i[2]",                          "2",      "",       "2"),
+        ("/s11:Envelope/s11:Body/o/i[2]",              "2",      "",       "2"),
+        ("/s11:Envelope//i[2]",                        "2",      "",       "2"),
+        ("//s11:Body/o/i[2]",                          "2",      "",       "2"),
+        ("//s11:Envelope/s11:Body/o/i[2]",             "2",      "",       "2"),
+        ("boolean(//s11:Body)",                        "true",   "false",  "true"),
+        ("count(//s11:Body//i)",                       "2",      "0",      "2"),
+        ("count(//s11:Body/i)",                        "0",      "0",      "0"),
+        ("count(//s11:Body/*/*)",                      "2",      "0",      "2"),
+        ("$env/s11:Body/o/i[2]",                       "2",      "",       "2"),
+        ("//*[local-name()='Body']/o/i[2]",            "2",      "2",      "2"),
+        ("/*[local-name()='Envelope']/*[local-name()='Body' and \
+          namespace-uri()='http://schemas.xmlsoap.org/soap/envelope/']/o/i[2]",
+                                                       "2",      "",       "2"),
+        ("//i[. = /s11:Envelope/s11:Body/o/i[2]]",     "2",      "",       "2"),
+        ("count(//o[s11:Body])",                       "0",      "0",      "0"),
+        ("/s11:Envelope/s11:Header/h",                 "x",      "",       ""),
+        ("s11:Header/h",                               "x",      "",       ""),
+        ("s11:Envelope/s11:Body/o/i",                  "",       "",       ""),
+        ("/o/i",                                       "",       "",       "1"),
+        ("o/i",                                        "",       "",       "1"),
+        ("//i",                                        "1",      "1",      "1"),
+        ("name(/*)",                                   "e:Envelope", "e:Envelope", "o"),
+        ("name()",                                     "e:Envelope", "e:Envelope", ""),
+        ("count(*)",                                   "2",      "1",      "1"),
+    ];
+    for (text, in_soap, in_soap_12, in_other) in cases {
+        check(text, soap, in_soap);
+        check(text, soap_12, in_soap_12);
+        check(text, plain, in_other);
+    }
+    // What has such an element all the same.
+    let nested =
+        b"<log><e:Body xmlns:e='http://schemas.xmlsoap.org/soap/envelope/'><o>3</o></e:Body></log>";
+    check("//s11:Body/o", nested, "3");
+    check("//*[local-name()='Body']/o", nested, "3");
 }
 
 #[test]
@@ -251,6 +318,6 @@ fn parts_and_properties_are_charged_each_time() {
     let expression = SynapseXPath::compile("count(//i[. = $ctx:uri.var.id])", &[]).unwrap();
     let pool = Pool::default();
     let budget = Budget::new(1_000_000, 1_000);
-    let result = expression.evaluate(document.root(), &mut Soap(&document, &pool), &budget);
+    let result = expression.evaluate(&document, &mut Soap(&document, &pool), &budget);
     assert!(matches!(result, Err(Error::Budget(BudgetExceeded::Bytes { .. }))), "{result:?}");
 }

@@ -11,6 +11,7 @@ use crate::plan::{self, Expr, Path, Predicate, Start, Step, Test};
 impl<'t> Parser<'t> {
     /// Productions 19 and 1: a location path, or a filter expression with or without one.
     pub(super) fn path(&mut self) -> Parsed<Expr> {
+        let (first, chained) = (self.next, self.chained);
         let place = self.place();
         let Some(token) = self.peek() else {
             return self.fail("expected an operand, found the end of the expression");
@@ -74,7 +75,49 @@ impl<'t> Parser<'t> {
                 Start::Filter(primary, predicates)
             }
         };
-        Ok(self.to_path(start, steps))
+        let outer = self.steps_to_outer(&start, &steps);
+        if outer == 0 {
+            return Ok(self.to_path(start, steps));
+        }
+        let inside = self.to_path(start, steps.split_off(outer));
+        // A document may have such elements all the same.
+        (self.next, self.chained, self.keeps_outer) = (first, chained, true);
+        let whole = self.path();
+        self.keeps_outer = false;
+        Ok(Expr::Union(vec![inside, whole?]))
+    }
+
+    /// How many steps at the beginning lead to the elements of [`StaticContext::outer`].
+    fn steps_to_outer(&self, start: &Start, steps: &[Step]) -> usize {
+        let outer = self.names.outer();
+        if outer.is_empty() || self.keeps_outer {
+            return 0;
+        }
+        let is_outermost = |id| self.names.is_outermost(id);
+        let mut rest = match start {
+            Start::Root => outer,
+            Start::Context if self.predicates == 0 => outer.get(1..).unwrap_or_default(),
+            Start::Filter(Expr::Variable(id), none) if none.is_empty() && is_outermost(*id) => {
+                outer.get(1..).unwrap_or_default()
+            }
+            Start::Context | Start::Filter(..) => return 0,
+        };
+        let (mut found, mut is_deep) = (0, false);
+        for (index, step) in steps.iter().enumerate() {
+            let is_bare = step.predicates.is_empty() && matches!(step.test, Test::Node);
+            if is_bare && matches!(step.axis, Axis::SelfNode | Axis::DescendantOrSelf) {
+                is_deep |= step.axis == Axis::DescendantOrSelf;
+                continue;
+            }
+            match rest.iter().position(|name| step.is_named(name)) {
+                Some(at) if at == 0 || is_deep => {
+                    rest = rest.get(at + 1..).unwrap_or_default();
+                    (found, is_deep) = (index + 1, false);
+                }
+                Some(_) | None => break,
+            }
+        }
+        found
     }
 
     fn to_path(&self, start: Start, steps: Vec<Step>) -> Expr {
@@ -202,7 +245,9 @@ impl<'t> Parser<'t> {
     pub(crate) fn predicates(&mut self) -> Parsed<Vec<Predicate>> {
         let mut all = Vec::new();
         while self.eat(Token::OpenBracket) {
+            self.predicates += 1;
             let expr = self.expr()?;
+            self.predicates -= 1;
             self.expect(Token::CloseBracket, "`]`")?;
             let is_number = matches!(expr, Expr::Number(_));
             let feature = if is_number { "abbreviation [n]" } else { "predicate [p]" };

@@ -21,7 +21,7 @@ pub(super) fn custom(
 ) -> Result<Option<Piece>, Failure> {
     let view = scene.view(message);
     let nodes = match expression.nodes(&view, scene.budget) {
-        Ok(nodes) => nodes,
+        Ok(nodes) => nodes.into_iter().map(of_root).collect::<Vec<_>>(),
         Err(Error::Type(_)) if !expression.selects_nodes() => {
             let own = |value: Value<'_>| PropertyValue::of(value, scene.budget);
             return Ok(scene.with(expression, message, own)??.map(|value| {
@@ -41,6 +41,12 @@ pub(super) fn custom(
             Some(Piece::Xml(copies.collect::<Result<_, _>>()?))
         }
     })
+}
+
+/// The root of a document that is no SOAP, as `$body` is, stands for its element.
+fn of_root(node: Node<'_>) -> Node<'_> {
+    let is_root = node.kind() == xml::Kind::Root;
+    node.document().element().filter(|_| is_root).unwrap_or(node)
 }
 
 /// The whole body.
