@@ -153,7 +153,7 @@ enum Named {
     Both,
 }
 
-/// Name, how it is called, function, fewest and most arguments. A [`FunctionId`] is an index of this table. Source of
+/// Name with its usual prefix, how it is called, function, fewest and most arguments. A [`FunctionId`] is an index of this table. Source of
 /// those that are called both ways: Jaxen's `XPathFunctionContext`.
 #[rustfmt::skip]
 const FUNCTIONS: &[(&str, Named, Function, usize, usize)] = &[
@@ -164,14 +164,14 @@ const FUNCTIONS: &[(&str, Named, Function, usize, usize)] = &[
     ("upper-case",       Named::Both,  Function::UpperCase,       1, 1),
     ("lower-case",       Named::Both,  Function::LowerCase,       1, 1),
     ("ends-with",        Named::Both,  Function::EndsWith,        2, 2),
-    ("matches",          Named::Fn,    Function::Matches,         2, 3),
-    ("replace",          Named::Fn,    Function::Replace,         3, 4),
-    ("tokenize",         Named::Fn,    Function::Tokenize,        2, 3),
-    ("string-join",      Named::Fn,    Function::StringJoin,      1, 2),
-    ("abs",              Named::Fn,    Function::Abs,             1, 1),
-    ("exists",           Named::Fn,    Function::Exists,          1, 1),
-    ("empty",            Named::Fn,    Function::Empty,           1, 1),
-    ("current-dateTime", Named::Fn,    Function::CurrentDateTime, 0, 0),
+    ("fn:matches",       Named::Fn,    Function::Matches,         2, 3),
+    ("fn:replace",       Named::Fn,    Function::Replace,         3, 4),
+    ("fn:tokenize",      Named::Fn,    Function::Tokenize,        2, 3),
+    ("fn:string-join",   Named::Fn,    Function::StringJoin,      1, 2),
+    ("fn:abs",           Named::Fn,    Function::Abs,             1, 1),
+    ("fn:exists",        Named::Fn,    Function::Exists,          1, 1),
+    ("fn:empty",         Named::Fn,    Function::Empty,           1, 1),
+    ("fn:current-dateTime", Named::Fn, Function::CurrentDateTime, 0, 0),
 ];
 
 /// The namespace of a scope's prefix while an expression is compiled. URIs contain no spaces.
@@ -272,7 +272,8 @@ impl StaticContext for Names<'_> {
             _ => false,
         };
         let index = FUNCTIONS.iter().position(|(known, named, _, least, most)| {
-            is_named(*named) && *known == name.local && (*least..=*most).contains(&arguments)
+            let known = known.strip_prefix("fn:").unwrap_or(known);
+            is_named(*named) && known == name.local && (*least..=*most).contains(&arguments)
         })?;
         u32::try_from(index).ok().map(FunctionId)
     }
@@ -338,6 +339,11 @@ impl SynapseXPath {
             Variable::Property(scope, name) => Some((*scope, name.as_str())),
             Variable::Part(_) => None,
         })
+    }
+
+    /// The names of the functions beside the core library, as they are called.
+    pub fn function_names() -> impl Iterator<Item = &'static str> {
+        FUNCTIONS.iter().map(|(name, ..)| *name)
     }
 
     /// The expression, to be evaluated with [`SynapseXPath::environment`].

@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 use expression::Expression;
 use expression::synapse::Mode;
 
-use super::Compiler;
+use super::{Compiler, expression_help};
 
 /// What a designer notes for readers, as an attribute of any element or as a child.
 const NOTE: &str = "description";
@@ -156,11 +156,7 @@ impl<'d> Element<'d> {
         match Expression::compile_with(source, Mode::Compatible, &namespaces) {
             Ok(expression) => Some(expression),
             Err(error) => {
-                // A frequent function of Micro Integrator, which has a vault of its own.
-                let help = source.contains("vault-lookup(").then(|| {
-                    let variable = "with the secret in the environment variable `NAME`";
-                    format!("write `${{configs.NAME}}`, {variable}")
-                });
+                let help = expression_help::help(source, &error.message());
                 compiler.error(self, format!("in `{source}`: {error}"), help);
                 None
             }

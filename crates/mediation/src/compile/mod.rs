@@ -5,6 +5,7 @@ mod defaults;
 mod element;
 mod endpoint;
 mod entry;
+mod expression_help;
 mod inbound;
 mod service;
 mod steps;

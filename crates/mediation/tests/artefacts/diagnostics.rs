@@ -3,6 +3,35 @@
 use crate::host::{ENDPOINTS, compile, diagnostics, echo, proxy};
 
 #[test]
+fn a_rejected_expression_says_what_to_write() {
+    for (expression, help) in [
+        (
+            "concat('a', json-eval($.b))",
+            "set a property to `json-eval($.b)` first, and write `$ctx:NAME` here",
+        ),
+        ("json-eval($.a) + 1", "write `${payload.a + 1}`"),
+        ("json-eval($.a", "close the parenthesis"),
+        ("json-eval($.a b)", "paths are like `$.a.b`, `$.a[0]`, `$['a b'].c`"),
+        ("json-eval($.a[?(@.b = 1)])", "`$.a[?(@.b == 1)]`"),
+        ("$.a.b", "write a JSONPath as `json-eval($.a.b)`"),
+        ("concat('a', ${payload.b})", "`${...}` around all of it"),
+        ("substring-befor('a', 'b')", "did you mean `substring-before`?"),
+        ("matches('a', 'b')", "did you mean `fn:matches`?"),
+        ("get-property()", "it takes another number of arguments"),
+        ("frobnicate('a')", "use functions of XPath 1.0"),
+        ("//p:a", "xmlns:p=\"...\""),
+        ("$total", "write `$ctx:total` for a property"),
+        ("//a == 'b'", "XPath has `=` for `==`"),
+        ("//a &amp;&amp; //b", "XPath has `and` for `&&`"),
+    ] {
+        let property = format!("<property name=\"p\" expression=\"{expression}\"/>");
+        let found = diagnostics(&format!("<sequence name=\"s\">{property}</sequence>")).concat();
+        let (_, shown) = found.split_once("help: ").unwrap_or_default();
+        assert!(shown.contains(help), "{expression}: {found}");
+    }
+}
+
+#[test]
 fn what_is_not_served_of_expressions_and_endpoints_says_what_to_write() {
     let lookup = "<sequence name=\"s\"><property name=\"p\" expression=\"wso2:vault-lookup('a')\" xmlns:wso2=\"urn:v\"/></sequence>";
     let found = diagnostics(lookup).concat();
