@@ -82,7 +82,15 @@ pub trait EvalContext {
     fn xml(&self) -> Result<Option<&xml::Document>, Error> {
         Ok(None)
     }
-    /// The same, for what reads the header of a SOAP envelope alone: the rest may be missing.
+    /// The payload of a body that is XML: the document element, or the first element in a SOAP body. `None` for other
+    /// bodies, JSON among them.
+    ///
+    /// # Errors
+    /// As [`EvalContext::xml`].
+    fn xml_payload(&self) -> Result<Option<xml::Node<'_>>, Error> {
+        Ok(self.xml()?.and_then(xml::Document::element))
+    }
+    /// The same as [`EvalContext::xml`], for what reads the header of a SOAP envelope alone: the rest may be missing.
     ///
     /// # Errors
     /// As [`EvalContext::xml`].

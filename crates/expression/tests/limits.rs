@@ -232,6 +232,32 @@ fn a_name_with_long_escapes_does_not_slow_down_looking_up_others() {
 }
 
 #[test]
+fn nodes_are_charged_where_they_are_visited_and_where_they_are_read() {
+    let wide = xml_chain(1 << 20, 10_000);
+    for read in [
+        "payload.**?size",
+        "payload.a.**?reverse?size",
+        "payload.**.b?size",
+        "payload.@@text?length",
+        "payload.@@markup?length",
+        "payload.**.b?sort_by('@@text')?size",
+        "payload.**.b?map(b -> b.@@text)?size",
+    ] {
+        let render = |count: u32| {
+            let source = format!("<#list 1..{count} as i>${{{read}}};</#list>");
+            let template = FreeMarker::compile(&source, Vec::new()).unwrap();
+            template.render(&wide, &mut Vec::new())
+        };
+        let result = render(5_000);
+        assert!(matches!(result, Err(Error::Budget(_))), "{read}: {result:?}");
+    }
+    let template = FreeMarker::compile("${payload.**?size}", Vec::new()).unwrap();
+    let mut made = Vec::new();
+    template.render(&wide, &mut made).unwrap();
+    assert_eq!(made, b"10900");
+}
+
+#[test]
 fn assigned_names_are_charged_where_they_are_walked() {
     let assigned: String = (0..20_000).map(|at| format!("<#assign a{at}=1>")).collect();
     let source = format!("{assigned}<#list 1..100000 as x>${{a19999}}</#list>");

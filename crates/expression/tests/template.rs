@@ -5,7 +5,7 @@ mod common;
 
 use common::Message;
 use penstock_expression::template::{Argument, FreeMarker, MediaType, PayloadTemplate, Settings};
-use penstock_expression::{BodyUse, EvalContext, Expression};
+use penstock_expression::{BodyUse, Error, EvalContext, Expression};
 
 const CASES: &str = include_str!("cases/template.txt");
 const PAYLOAD: &str = r#"{"name":"Ann","n":12.50,"list":["a","b<&"],"empty":[],"none":null,"ok":true,"obj":{"p":1,"q":"z"},"items":[{"p":5},{"p":15}],"size":"1024B","o":{"k": "v\n", "e":[]},"t":"say \"hi\"\\ \u0001"}"#;
@@ -23,21 +23,38 @@ const ARGUMENTS: [&str; 11] = [
     "$trp:q",
     "get-property('transport', 'x')",
 ];
+/// The payload of cases of `nodes`.
+const MARKUP: &str = r#"<r a="1" p:t="T" xmlns:p="urn:p"><e/><one x="&lt;">7</one><two>a</two><two>b<i>c</i></two><people><person id="2"><first-name>Bo</first-name><age>9</age></person><person id="1"><first-name>Al</first-name><age>10</age></person></people><p:q>ns</p:q><ok>true</ok><mix>a<!--c-->b<![CDATA[<]]></mix></r>"#;
 /// The argument, from 1, that is `literal="true"`.
 const LITERAL: usize = 8;
 
 #[test]
 fn every_template_renders_as_its_case_says() {
     let message = Message::new(PAYLOAD, AROUND);
+    let markup = Xml(xml::Document::parse(MARKUP.as_bytes()).unwrap());
     let (mut count, mut wrong) = (0, Vec::new());
     for (line, case) in CASES.lines().enumerate() {
         if !case.is_empty() && !case.starts_with('#') {
             count += 1;
-            wrong.extend(check(&message, case).map(|why| format!("{}: {why}", line + 1)));
+            let context: &dyn EvalContext =
+                if case.starts_with("nodes ") { &markup } else { &message };
+            wrong.extend(check(context, case).map(|why| format!("{}: {why}", line + 1)));
         }
     }
     assert!(count > 130, "{count} cases were read");
     assert!(wrong.is_empty(), "{} of {count}:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// A message whose payload is XML.
+struct Xml(xml::Document);
+
+impl EvalContext for Xml {
+    fn xml(&self) -> Result<Option<&xml::Document>, Error> {
+        Ok(Some(&self.0))
+    }
+    fn unix_ms(&self) -> i64 {
+        0
+    }
 }
 
 #[test]
@@ -109,7 +126,7 @@ fn check(context: &dyn EvalContext, case: &str) -> Option<String> {
 fn fill(context: &dyn EvalContext, language: &str, template: &str) -> Result<String, String> {
     let arguments = ARGUMENTS.iter().map(|source| Expression::compile(source).unwrap());
     let mut made = Vec::new();
-    if language == "ftl" {
+    if matches!(language, "ftl" | "nodes") {
         let compiled = FreeMarker::compile(template, arguments.collect())
             .map_err(|error| error.to_string())?;
         compiled.render(context, &mut made).map_err(|error| error.to_string())?;

@@ -39,14 +39,15 @@ impl Mediator for PayloadFactory {
     fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
         let mut body = Vec::with_capacity(USUAL_BYTES);
         let view = scene.view(message);
-        let envelope = match &*self.template.get(scene, message)? {
+        let (envelope, is_checked) = match &*self.template.get(scene, message)? {
             Template::Default(template, envelope) => {
                 template.render_within(&view, scene.budget, &mut body)?;
-                *envelope
+                (*envelope, true)
             }
+            // It escapes nothing.
             Template::FreeMarker(template) => {
                 template.render_within(&view, scene.budget, &mut body)?;
-                None
+                (None, self.media == MediaType::Text)
             }
         };
         let format = match self.media {
@@ -56,6 +57,7 @@ impl Mediator for PayloadFactory {
         };
         match envelope {
             Some(envelope) => message.body.replace_root(envelope, body, scene.budget)?,
+            None if !is_checked => message.body.replace_parsed(format, body, scene.budget)?,
             // SOAP stays SOAP.
             None if format == Format::Xml => message.body.replace_payload(body, scene.budget)?,
             None => message.body.replace(format, body, scene.budget)?,

@@ -6,6 +6,7 @@ use expression::mapping::Rules;
 use expression::{Budget, Error, EvalContext, ParameterKind, Value, json, markup};
 use xpath::synapse::PropertyScope;
 
+use crate::message::Format;
 use crate::program::{Program, Step};
 use crate::{Failure, Memory, Message, PropertyValue};
 
@@ -246,6 +247,17 @@ impl EvalContext for View<'_> {
                 Some(value.text())
             }
             ParameterKind::Query | _ => self.message.head.parameter(kind, name),
+        }
+    }
+
+    fn xml_payload(&self) -> Result<Option<xml::Node<'_>>, Error> {
+        match self.message.body.format() {
+            Format::Json | Format::Text | Format::Binary => Ok(None),
+            // Micro Integrator reads forms as XML, too.
+            Format::Xml | Format::Soap11 | Format::Soap12 | Format::Form | Format::Multipart => {
+                let payload = self.message.body.payload(self.budget);
+                payload.map_err(|failure| body(failure, self.budget))
+            }
         }
     }
 

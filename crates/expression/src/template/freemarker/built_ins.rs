@@ -1,10 +1,12 @@
 //! `value?built_in(arguments)`.
 
+mod nodes;
 mod texts;
 mod values;
 
+pub(super) use nodes::{of_nodes, read_nodes};
 use texts::{first_letter, index};
-use values::{KEY_BYTES, Key};
+pub(super) use values::{KEY_BYTES, Key};
 
 use super::evaluate::{Step, fail, is_number, printed};
 use crate::json::{self, Document, Kind, Limits, NODE_BYTES, Ref};
@@ -53,6 +55,7 @@ pub(super) enum BuiltIn {
     Values,
     Reverse,
     Sort,
+    SortBy,
     SeqContains,
     Int,
     Round,
@@ -66,6 +69,7 @@ pub(super) enum BuiltIn {
     IsBoolean,
     IsSequence,
     IsHash,
+    NodeName,
     Then,
 }
 
@@ -106,6 +110,7 @@ const TABLE: &[(&str, BuiltIn, usize, usize)] = &[
     ("values",        BuiltIn::Values,      0, 0),
     ("reverse",       BuiltIn::Reverse,     0, 0),
     ("sort",          BuiltIn::Sort,        0, 0),
+    ("sort_by",       BuiltIn::SortBy,      1, 1),
     ("seq_contains",  BuiltIn::SeqContains, 1, 1),
     ("int",           BuiltIn::Int,         0, 0),
     ("round",         BuiltIn::Round,       0, 0),
@@ -121,6 +126,7 @@ const TABLE: &[(&str, BuiltIn, usize, usize)] = &[
     ("is_enumerable", BuiltIn::IsSequence,  0, 0),
     ("is_hash",       BuiltIn::IsHash,      0, 0),
     ("is_hash_ex",    BuiltIn::IsHash,      0, 0),
+    ("node_name",     BuiltIn::NodeName,    0, 0),
     ("then",          BuiltIn::Then,        2, 2),
 ];
 
@@ -154,6 +160,12 @@ impl BuiltIn {
                 | Self::IsHash
                 | Self::Then
         )
+    }
+
+    /// All names, for an error.
+    pub(super) fn names() -> String {
+        let names: Vec<_> = TABLE.iter().map(|row| row.0).collect();
+        names.join(", ")
     }
 
     fn name(self) -> &'static str {
@@ -307,7 +319,7 @@ impl<'s> Application<'_, 's> {
                 let keys = self.array()?.len().saturating_mul(KEY_BYTES);
                 self.budget.charge_memory(keys.saturating_add(text_len(&self.value)))?;
                 let sorted = self.rebuilt(|elements| {
-                    elements.sort_by_cached_key(|element| Key::of(*element));
+                    elements.sort_by_cached_key(|element| Key::of(&Value::Json(*element).plain()));
                 });
                 self.budget.release_memory(keys.saturating_add(text_len(&self.value)));
                 sorted
@@ -349,6 +361,9 @@ impl<'s> Application<'_, 's> {
             BuiltIn::IsBoolean => Ok(Value::Boolean(matches!(self.value, Value::Boolean(_)))),
             BuiltIn::IsSequence => Ok(Value::Boolean(self.kind() == Some(Kind::Array))),
             BuiltIn::IsHash => Ok(Value::Boolean(self.kind() == Some(Kind::Object))),
+            BuiltIn::NodeName => self.wrong("a node of an XML payload"),
+            // The machine sorts, since a key may be a node.
+            BuiltIn::SortBy => self.wrong("a sequence"),
             BuiltIn::Then => match self.value {
                 Value::Boolean(truth) => self.argument(usize::from(!truth)).cloned(),
                 _ => fail(self.at, "`?then` requires a boolean"),

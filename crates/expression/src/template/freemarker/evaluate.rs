@@ -2,12 +2,15 @@
 
 mod access;
 mod arithmetic;
+mod sequences;
 
 use std::borrow::Cow;
 
+use super::built_ins::BuiltIn;
+use super::nodes::Nodes;
 use super::{Expr, FreeMarker, Kind, List, Node, Operator, built_ins};
 use crate::context::EvalContext;
-use crate::json::{self, Builder};
+use crate::json::Builder;
 use crate::pattern::Computed;
 use crate::{Budget, BudgetExceeded, Error, Value, error};
 pub(super) use arithmetic::{is_number, printed};
@@ -37,6 +40,20 @@ pub(super) fn fail<T>(at: usize, message: impl Into<String>) -> Step<T> {
 
 fn missing<T>(at: usize, message: impl Into<String>) -> Step<T> {
     Err(Stop::Failed { at, message: message.into(), missing: true })
+}
+
+/// What an expression evaluates to.
+#[derive(Clone)]
+pub(super) enum Model<'s> {
+    Value(Value<'s>),
+    /// Of an XML payload.
+    Nodes(Nodes<'s>),
+}
+
+impl Model<'_> {
+    fn is_null(&self) -> bool {
+        matches!(self, Self::Value(value) if value.is_null())
+    }
 }
 
 pub(super) fn run(
@@ -72,7 +89,7 @@ struct Machine<'s> {
     budget: &'s Budget,
     out: Vec<u8>,
     /// Loop variables, innermost first, then assigned names.
-    names: Vec<(&'s str, Value<'s>)>,
+    names: Vec<(&'s str, Model<'s>)>,
     /// How many of `names` are loop variables.
     loop_variables: usize,
     loops: Vec<Loop<'s>>,
@@ -105,7 +122,7 @@ impl<'s> Machine<'s> {
         match node {
             Node::Text(text) => self.print(text)?,
             Node::Print(expression) => {
-                let value = self.value(expression)?;
+                let value = self.scalar(expression)?;
                 self.budget.charge_scanning(built_ins::text_len(&value))?;
                 self.print(&printed(&value))?;
             }
@@ -135,14 +152,14 @@ impl<'s> Machine<'s> {
                 self.nodes(body)?;
                 self.budget.charge_reading(self.out.len() - from)?;
                 let text = String::from_utf8_lossy(&self.out.split_off(from)).into_owned();
-                self.assign(name, Value::Text(text.into()))?;
+                self.assign(name, Model::Value(Value::Text(text.into())))?;
             }
         }
         Ok(())
     }
 
     /// A loop variable of the same name continues to hide it.
-    fn assign(&mut self, name: &'s str, value: Value<'s>) -> Step<()> {
+    fn assign(&mut self, name: &'s str, value: Model<'s>) -> Step<()> {
         self.charge_names()?;
         let assigned = self.names.get_mut(self.loop_variables..).unwrap_or_default();
         match assigned.iter_mut().find(|(known, _)| *known == name) {
@@ -154,38 +171,12 @@ impl<'s> Machine<'s> {
 
     fn list(&mut self, list: &'s List) -> Step<()> {
         let over = self.value(&list.over)?;
-        let owned = matches!(over, Value::Made(_));
-        let Some(container) = over.json() else {
-            return fail(list.over.at, "`<#list>` requires a sequence or a hash");
-        };
-        let hash = container.kind() == json::Kind::Object;
-        if hash != list.value.is_some() || !hash && container.kind() != json::Kind::Array {
-            let message = "`<#list>` requires a sequence, or with `as key, value` a hash";
-            return fail(list.over.at, message);
-        }
-        self.budget.charge_steps(container.len() as u64)?;
-        if hash {
-            self.budget.charge_reading(container.raw().len())?;
-        }
-        self.budget.charge_memory(container.len() * size_of::<(Option<Value<'_>>, Value<'_>)>())?;
-        if owned {
-            self.charge_copy(&over)?;
-        }
-        // Values of the message are borrowed, values made by the template are copied.
-        let kept = |value: Value<'_>| -> Value<'static> { value.into_owned() };
-        let items: Vec<(Option<Value<'s>>, Value<'s>)> = match (&over, owned) {
-            (Value::Json(json), _) if hash => json
-                .members()
-                .map(|(name, value)| (Some(Value::Text(name)), Value::Json(value)))
-                .collect(),
-            (Value::Json(json), _) => {
-                json.elements().map(|value| (None, Value::Json(value))).collect()
+        let items = match list.value {
+            Some(_) => self.members(over, list.over.at)?,
+            None => {
+                let items = self.items(over, list.over.at, "`<#list>`")?;
+                items.into_iter().map(|item| (None, item)).collect()
             }
-            (_, _) if hash => container
-                .members()
-                .map(|(name, value)| (Some(kept(Value::Text(name))), kept(Value::Json(value))))
-                .collect(),
-            (_, _) => container.elements().map(|value| (None, kept(Value::Json(value)))).collect(),
         };
         if items.is_empty() {
             return self.nodes(&list.otherwise);
@@ -201,7 +192,7 @@ impl<'s> Machine<'s> {
             match (key, &list.value) {
                 (Some(key), Some(name)) => {
                     self.names.insert(0, (name, value));
-                    self.names.insert(0, (&list.name, key));
+                    self.names.insert(0, (&list.name, Model::Value(key)));
                 }
                 (_, _) => self.names.insert(0, (&list.name, value)),
             }
@@ -222,9 +213,22 @@ impl<'s> Machine<'s> {
         Ok(self.budget.charge_steps(self.names.len() as u64 / 8)?)
     }
 
+    /// The value; nodes as their text.
+    fn scalar(&mut self, expression: &'s Expr) -> Step<Value<'s>> {
+        let value = self.value(expression)?;
+        self.text_of(value, expression.at)
+    }
+
+    fn text_of(&self, value: Model<'s>, at: usize) -> Step<Value<'s>> {
+        match value {
+            Model::Value(value) => Ok(value),
+            Model::Nodes(nodes) => nodes.text(at, self.budget).map(Value::Text),
+        }
+    }
+
     /// The value as a scalar, if it is one.
     fn plain(&mut self, expression: &'s Expr) -> Step<Value<'s>> {
-        Ok(self.value(expression)?.plain_within(self.budget)?)
+        Ok(self.scalar(expression)?.plain_within(self.budget)?)
     }
 
     fn truth(&mut self, expression: &'s Expr) -> Step<bool> {
@@ -232,13 +236,13 @@ impl<'s> Machine<'s> {
             Value::Boolean(truth) => Ok(truth),
             _ => fail(
                 expression.at,
-                "a condition requires a boolean; use a comparison, `??` or `?has_content`",
+                "a condition requires a boolean; use a comparison, `?boolean`, `??` or `?has_content`",
             ),
         }
     }
 
     /// The value, which must exist.
-    fn value(&mut self, expression: &'s Expr) -> Step<Value<'s>> {
+    fn value(&mut self, expression: &'s Expr) -> Step<Model<'s>> {
         match self.find(expression)? {
             Some(value) if !value.is_null() => Ok(value),
             Some(_) | None => missing(
@@ -249,17 +253,17 @@ impl<'s> Machine<'s> {
     }
 
     /// The value; `None` if its last step is missing.
-    fn find(&mut self, expression: &'s Expr) -> Step<Option<Value<'s>>> {
+    fn find(&mut self, expression: &'s Expr) -> Step<Option<Model<'s>>> {
         self.budget.charge_steps(1)?;
         let at = expression.at;
-        Ok(Some(match &*expression.kind {
+        Ok(Some(Model::Value(match &*expression.kind {
             Kind::Literal(Value::Text(text)) => Value::Text(Cow::Borrowed(text)),
             Kind::Literal(value) => value.clone(),
             Kind::Sequence(elements) => {
                 let mut builder = Builder::new();
                 builder.begin_array();
                 for element in elements {
-                    let value = self.value(element)?;
+                    let value = self.scalar(element)?;
                     self.copy(&value, &mut builder)?;
                 }
                 Value::Made(Box::new(builder.finish()))
@@ -268,10 +272,10 @@ impl<'s> Machine<'s> {
                 let mut builder = Builder::new();
                 builder.begin_object();
                 for (name, value) in members {
-                    let name = self.value(name)?;
+                    let name = self.scalar(name)?;
                     self.charge_copy(&name)?;
                     builder.key(&name.text());
-                    let value = self.value(value)?;
+                    let value = self.scalar(value)?;
                     self.copy(&value, &mut builder)?;
                 }
                 Value::Made(Box::new(builder.finish()))
@@ -292,26 +296,15 @@ impl<'s> Machine<'s> {
             }
             Kind::Slice(of, from, to) => return self.slice(of, from, to.as_ref()).map(Some),
             Kind::BuiltIn(of, built_in, arguments) => {
-                let value = match self.find(of)? {
-                    None if built_in.accepts_missing() => Value::Null,
-                    None => {
-                        return missing(
-                            of.at,
-                            "the value is missing; give a default with `!` or test with `??`",
-                        );
-                    }
-                    Some(value) => value,
-                };
-                let mut given = Vec::new();
-                for argument in arguments {
-                    given.push(self.value(argument)?);
-                }
-                built_ins::apply(*built_in, value, &given, at, self.budget, &self.patterns)?
+                return self.built_in(of, *built_in, arguments, at).map(Some);
+            }
+            Kind::Each { of, is_filter, name, body } => {
+                return self.each(of, *is_filter, name, body).map(Some);
             }
             Kind::Loop(name, property) => self.loop_property(name, *property, at)?,
             Kind::Default(of, fallback) => match (self.find_or_none(of)?, fallback) {
-                (Some(value), _) => value,
-                (None, Some(fallback)) => self.value(fallback)?,
+                (Some(value), _) => return Ok(Some(value)),
+                (None, Some(fallback)) => return self.value(fallback).map(Some),
                 (None, None) => Value::Text("".into()),
             },
             Kind::Exists(of) => Value::Boolean(self.find_or_none(of)?.is_some()),
@@ -332,11 +325,43 @@ impl<'s> Machine<'s> {
                 let right = self.plain(right)?;
                 self.binary(&left, *operator, &right, at)?
             }
-        }))
+        })))
+    }
+
+    fn built_in(
+        &mut self,
+        of: &'s Expr,
+        built_in: BuiltIn,
+        arguments: &'s [Expr],
+        at: usize,
+    ) -> Step<Model<'s>> {
+        let value = match self.find(of)? {
+            None if built_in.accepts_missing() => Model::Value(Value::Null),
+            None => {
+                return missing(
+                    of.at,
+                    "the value is missing; give a default with `!` or test with `??`",
+                );
+            }
+            Some(value) => value,
+        };
+        let mut given = Vec::new();
+        for argument in arguments {
+            given.push(self.scalar(argument)?);
+        }
+        let value = match value {
+            value if built_in == BuiltIn::SortBy => return self.sort_by(value, &given, at),
+            Model::Value(value) => value,
+            Model::Nodes(nodes) => match built_ins::of_nodes(built_in, &nodes, at, self.budget)? {
+                Some(made) => return Ok(made),
+                None => built_ins::read_nodes(built_in, &nodes, at, self.budget)?,
+            },
+        };
+        built_ins::apply(built_in, value, &given, at, self.budget, &self.patterns).map(Model::Value)
     }
 
     /// For `!` and `??`: `None` if the value is missing; in parentheses also if a step before the last is.
-    fn find_or_none(&mut self, of: &'s Expr) -> Step<Option<Value<'s>>> {
+    fn find_or_none(&mut self, of: &'s Expr) -> Step<Option<Model<'s>>> {
         match self.find(of) {
             Err(Stop::Failed { missing: true, .. }) if matches!(&*of.kind, Kind::Group(_)) => {
                 Ok(None)
@@ -345,7 +370,7 @@ impl<'s> Machine<'s> {
         }
     }
 
-    fn copy(&mut self, value: &Value<'_>, builder: &mut Builder) -> Step<()> {
+    fn copy(&self, value: &Value<'_>, builder: &mut Builder) -> Step<()> {
         self.charge_copy(value)?;
         value.build(builder);
         Ok(())

@@ -1,6 +1,8 @@
 //! A subset of FreeMarker for payload templates: interpolations, `if`, `list`, `assign`, comments, `noparse`, and common
 //! built-ins. Everything else is rejected at load with its position.
 //!
+//! A payload that is XML is read as [`nodes`], any other as JSON.
+//!
 //! Differences: numbers print as by `?c`, booleans as `true` and `false`, arrays and objects as JSON. As in FreeMarker
 //! nothing is escaped automatically: use `?json_string` and `?xml`.
 
@@ -14,6 +16,7 @@ mod built_ins;
     reason = "an operation accepts one or two kinds of value and rejects all others alike"
 )]
 mod evaluate;
+mod nodes;
 mod parse;
 mod whitespace;
 
@@ -27,6 +30,7 @@ pub struct FreeMarker {
     source: Box<str>,
     nodes: Vec<Node>,
     arguments: Vec<Expression>,
+    namespaces: Vec<(Box<str>, Box<str>)>,
     reads_body: bool,
 }
 
@@ -75,6 +79,13 @@ enum Kind {
     Index(Expr, Expr),
     Slice(Expr, Expr, Option<Expr>),
     BuiltIn(Expr, built_ins::BuiltIn, Vec<Expr>),
+    /// `x?filter(name -> body)` and `x?map(name -> body)`.
+    Each {
+        of: Expr,
+        is_filter: bool,
+        name: Box<str>,
+        body: Expr,
+    },
     /// `x?index` and the like, of the loop variable `x`.
     Loop(Box<str>, LoopProperty),
     Default(Expr, Option<Expr>),
@@ -125,10 +136,10 @@ impl FreeMarker {
             let message = format!("template longer than {most} bytes");
             return Err(SyntaxError::new(source, most, message).into());
         }
-        let (nodes, names_body) = parse::template(source)?;
+        let parse::Parsed { nodes, namespaces, names_body } = parse::template(source)?;
         let reads = |argument: &Expression| argument.body_use() > BodyUse::Untouched;
         let reads_body = names_body || arguments.iter().any(reads);
-        Ok(Self { source: source.into(), nodes, arguments, reads_body })
+        Ok(Self { source: source.into(), nodes, arguments, namespaces, reads_body })
     }
 
     /// What rendering needs of the body.

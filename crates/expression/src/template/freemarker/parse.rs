@@ -3,21 +3,38 @@
 mod expressions;
 
 use super::whitespace::{Piece, What, strip};
-use super::{Expr, List, Node};
-use crate::SyntaxError;
+use super::{Expr, Kind, List, Node};
 use crate::cursor::{Compiled, Cursor};
+use crate::{SyntaxError, Value};
 
-/// The template's nodes, and whether it reads the body.
-pub(super) fn template(source: &str) -> Compiled<(Vec<Node>, bool)> {
+/// A template, the namespaces that it declares, and whether it reads the body.
+pub(super) struct Parsed {
+    pub(super) nodes: Vec<Node>,
+    pub(super) namespaces: Vec<(Box<str>, Box<str>)>,
+    pub(super) names_body: bool,
+}
+
+pub(super) fn template(source: &str) -> Compiled<Parsed> {
     let mut pieces = pieces(source)?;
     strip(&mut pieces);
-    let mut parser =
-        Parser { source, pieces, next: 0, depth: 0, names_body: false, loops: Vec::new() };
+    let mut parser = Parser {
+        source,
+        pieces,
+        next: 0,
+        depth: 0,
+        names_body: false,
+        loops: Vec::new(),
+        namespaces: Vec::new(),
+    };
     let (nodes, end) = parser.body()?;
     match end {
-        End::Source => Ok((nodes, parser.names_body)),
+        End::Source => {
+            let Parser { namespaces, names_body, .. } = parser;
+            Ok(Parsed { nodes, namespaces, names_body })
+        }
         End::Tag(piece) => {
-            Err(parser.error(piece.at, format!("`{}` without an open directive", tag(piece))))
+            let message = format!("`{}` without an open directive; remove it", tag(piece));
+            Err(parser.error(piece.at, message))
         }
     }
 }
@@ -38,6 +55,9 @@ fn pieces(source: &str) -> Compiled<Vec<Piece<'_>>> {
             ("<#", ">", What::Tag(false))
         } else if rest.starts_with("</#") {
             ("</#", ">", What::Tag(true))
+        } else if rest.starts_with("<@") || rest.starts_with("</@") {
+            let message = "macros are not supported; write their content here, or in a `<#list>`";
+            return Err(SyntaxError::new(source, at, message));
         } else {
             at += 1;
             continue;
@@ -111,6 +131,7 @@ struct Parser<'s> {
     depth: usize,
     names_body: bool,
     loops: Vec<Box<str>>,
+    namespaces: Vec<(Box<str>, Box<str>)>,
 }
 
 impl<'s> Parser<'s> {
@@ -162,13 +183,55 @@ impl<'s> Parser<'s> {
                 Ok(vec![Node::Separator(nodes)])
             }
             "assign" | "local" | "global" => self.assign(piece),
-            "ftl" | "t" | "rt" | "lt" | "nt" => Ok(Vec::new()),
+            "ftl" => self.header(piece).map(|()| Vec::new()),
+            "t" | "rt" | "lt" | "nt" => Ok(Vec::new()),
             other => {
-                let known = "`if`, `elseif`, `else`, `list`, `sep`, `assign` and `noparse`";
-                Err(self.error(
-                    piece.at,
-                    format!("unsupported directive `<#{other}>`; supported are {known}"),
-                ))
+                let instead = match other {
+                    "macro" | "function" | "nested" | "return" | "include" | "import" => {
+                        "write the content in place, `<#list>` repeats it"
+                    }
+                    "switch" | "case" | "default" => "use `<#if>` and `<#elseif>`",
+                    "items" | "break" | "continue" => "use `<#list x as y>` and `?filter`",
+                    "setting" => "remove it; numbers print as by `?c`",
+                    "escape" | "autoesc" | "outputformat" => "use `?xml` or `?json_string`",
+                    "attempt" | "recover" => "use `!` and `??`",
+                    _ => {
+                        "supported are `if`, `elseif`, `else`, `list`, `sep`, `assign`, `noparse` and `ftl`"
+                    }
+                };
+                let message = format!("unsupported directive `<#{other}>`; {instead}");
+                Err(self.error(piece.at, message))
+            }
+        }
+    }
+
+    /// `<#ftl ns_prefixes={"p": "urn:x"}>`. A template is text, so `encoding` means nothing.
+    fn header(&mut self, piece: Piece<'s>) -> Compiled<()> {
+        let mut cursor = self.cursor(piece, "ftl".len())?;
+        loop {
+            cursor.space();
+            if matches!(cursor.rest().trim(), "" | "/") {
+                return Ok(());
+            }
+            let name = self.name(&mut cursor)?;
+            cursor.expect("=")?;
+            let value = self.expression(&mut cursor)?;
+            let members = match (&*name, *value.kind) {
+                ("encoding", _) => continue,
+                ("ns_prefixes", Kind::Hash(members)) => members,
+                (name, _) => {
+                    let known = "supported is `ns_prefixes={\"p\": \"urn:x\"}`";
+                    let message = format!("unsupported `{name}` of `<#ftl>`; {known}");
+                    return Err(self.error(piece.at, message));
+                }
+            };
+            for (prefix, namespace) in members {
+                match (*prefix.kind, *namespace.kind) {
+                    (Kind::Literal(Value::Text(prefix)), Kind::Literal(Value::Text(namespace))) => {
+                        self.namespaces.push((prefix.into(), namespace.into()))
+                    }
+                    _ => return Err(self.error(piece.at, "`ns_prefixes` requires strings")),
+                }
             }
         }
     }
@@ -199,7 +262,7 @@ impl<'s> Parser<'s> {
         let over = self.expression(&mut cursor)?;
         cursor.space();
         if !cursor.eat_word("as") {
-            return Err(self.error(cursor.at, "`as` and a name expected"));
+            return Err(self.error(cursor.at, "`as` and a name expected, as in `<#list x as y>`"));
         }
         let name = self.name(&mut cursor)?;
         let value = if cursor.eat_spaced(",") { Some(self.name(&mut cursor)?) } else { None };

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use expression::{Budget, json, markup};
 
-use super::{Body, Source};
+use super::{Body, Source, exact};
 use crate::Failure;
+use crate::error::Code;
 use crate::message::fault::Fault;
 use crate::message::soap::Around;
 use crate::message::{Format, formatter, soap};
@@ -183,6 +184,59 @@ impl Body {
         self.replace_root(self.format, written, budget)
     }
 
+    /// Replaces it, or the payload of an envelope, by JSON or XML in `bytes`, which are parsed before: if they are malformed
+    /// it stays as it is. Their tree is kept where they become the whole body. White space is an empty body.
+    ///
+    /// # Errors
+    /// `bytes` is malformed; as [`Body::replace_payload`].
+    pub(crate) fn replace_parsed(
+        &mut self,
+        format: Format,
+        bytes: Vec<u8>,
+        budget: &Budget,
+    ) -> Result<(), Failure> {
+        let text = String::from_utf8(bytes).map_err(|error| self.malformed(&error))?;
+        if format == Format::Json {
+            if text.trim_ascii().is_empty() {
+                return self.replace(format, text, budget);
+            }
+            let document = json::Document::parse_within(text.as_bytes(), budget);
+            let document = document.map_err(|error| match error.position() {
+                Some(place) => malformed_result(format, &text, place, &error.message()),
+                None => error.into(),
+            })?;
+            budget.charge_memory(text.len())?;
+            let document = document.into_owned();
+            self.replace(format, text, budget)?;
+            self.charged.set(self.charged.get().saturating_add(document.heap_bytes()));
+            self.json = OnceCell::from(Box::new(document));
+            return Ok(());
+        }
+        let payload = soap::without_declaration(&text);
+        if payload.trim_ascii().is_empty() {
+            return self.replace_payload_by(text, true, budget);
+        }
+        let is_whole = soap::namespace(self.format).is_none() && !soap::is_envelope(payload);
+        budget.charge_reading(text.len())?;
+        let bytes = exact(text);
+        let document = xml::Document::parse_shared(&bytes).map_err(|error| {
+            let text = std::str::from_utf8(&bytes).unwrap_or_default();
+            let place = error.position().map_or((1, 1), |place| (place.line, place.column));
+            malformed_result(format, text, place, &error.kind().to_string())
+        })?;
+        let own = document.heap_bytes().saturating_sub(document.bytes_shared_with(&bytes));
+        budget.charge_memory(own)?;
+        if !is_whole {
+            drop(document);
+            budget.release_memory(own);
+            return self.replace_payload(bytes.into(), budget);
+        }
+        self.replace_shared(Format::Xml, bytes, budget)?;
+        self.charged.set(self.charged.get().saturating_add(own));
+        self.xml = OnceCell::from(Box::new(document));
+        Ok(())
+    }
+
     /// The source of the envelope before its payload, and what comes after a new one. `None` if there is no envelope as
     /// it arrived, or as [`soap::around_payload`].
     ///
@@ -210,4 +264,18 @@ impl Body {
         self.json = OnceCell::from(Box::new(document));
         self.charge(budget, || Ok(budget.charge_memory(charged)?))
     }
+}
+
+/// What a template made is not `format`. Only the log says what is around the place.
+fn malformed_result(format: Format, text: &str, place: (u32, u32), error: &str) -> Failure {
+    const AROUND: usize = 20;
+    let (line, column) = place;
+    let noun = format.noun();
+    let escape = if format == Format::Json { "?json_string" } else { "?xml" };
+    let message = format!("the result of the template is not {noun}: {line}:{column}: {error}");
+    let line = text.lines().nth((line as usize).saturating_sub(1)).unwrap_or_default();
+    let first = (column as usize).saturating_sub(AROUND);
+    let around: String = line.chars().skip(first).take(2 * AROUND).collect();
+    Failure::new(Code::MALFORMED_BODY, format!("{message}; escape inserted values with `{escape}`"))
+        .with_detail(format!("near `{around}`"))
 }

@@ -87,18 +87,17 @@ impl<'s> Application<'_, 's> {
 
 /// The sort key of an element: numbers, and texts that spell one, come first by value, then all others by text.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Key {
+pub(in super::super) enum Key {
     Number(u64),
     Text(String),
 }
 
 /// The memory of a key without its text.
-pub(super) const KEY_BYTES: usize = size_of::<(Key, usize)>();
+pub(in super::super) const KEY_BYTES: usize = size_of::<(Key, usize)>();
 
 impl Key {
-    pub(super) fn of(element: Ref<'_>) -> Self {
+    pub(in super::super) fn of(value: &Value<'_>) -> Self {
         const SIGN: u64 = 1 << 63;
-        let value = Value::Json(element).plain();
         match value.number() {
             // The bits of a number, changed so that they have the order of `f64::total_cmp`.
             Some(number) if number.is_sign_negative() => Self::Number(!number.to_bits()),

@@ -1,31 +1,38 @@
 //! Names, members, elements, slices and ranges.
 
+use super::super::nodes::Nodes;
 use super::super::{Expr, Kind, LoopProperty, built_ins};
-use super::{Machine, Step, fail};
+use super::{Machine, Model, Step, fail};
 use crate::context::PropertyScope;
 use crate::json::{self, Builder};
 use crate::{Error, Value};
 
 impl<'s> Machine<'s> {
-    pub(super) fn name(&mut self, name: &str, at: usize) -> Step<Option<Value<'s>>> {
+    pub(super) fn name(&mut self, name: &str, at: usize) -> Step<Option<Model<'s>>> {
         self.charge_names()?;
         if let Some((_, value)) = self.names.iter().find(|(known, _)| *known == name) {
-            if let Value::Made(_) | Value::Text(_) = value {
-                self.charge_copy(value)?;
+            if let Model::Value(copied @ (Value::Made(_) | Value::Text(_))) = value {
+                self.charge_copy(copied)?;
             }
             return Ok(Some(value.clone()));
         }
-        if name == "payload" {
-            return match self.context.json() {
-                Ok(Some(json)) => Ok(Some(Value::Json(json))),
-                Ok(None) => match self.context.text() {
-                    Ok(text) => Ok(Some(Value::Text(text))),
-                    Err(error) => fail(at, error.to_string()),
-                },
-                Err(error) => fail(at, error.to_string()),
-            };
+        if name != "payload" {
+            return Ok(None);
         }
-        Ok(None)
+        self.payload().map(Some).or_else(|error| match error {
+            Error::Budget(exceeded) => Err(exceeded.into()),
+            error => fail(at, error.to_string()),
+        })
+    }
+
+    fn payload(&self) -> Result<Model<'s>, Error> {
+        if let Some(element) = self.context.xml_payload()? {
+            return Ok(Model::Nodes(Nodes::Document(element)));
+        }
+        Ok(Model::Value(match self.context.json()? {
+            Some(json) => Value::Json(json),
+            None => Value::Text(self.context.text()?),
+        }))
     }
 
     /// `args.x`, `ctx.x`, `axis2.x`, `trp.x`, `vars.x`: parts of the message that are not values themselves.
@@ -62,43 +69,68 @@ impl<'s> Machine<'s> {
         of: &'s Expr,
         name: &str,
         at: usize,
-    ) -> Step<Option<Value<'s>>> {
+    ) -> Step<Option<Model<'s>>> {
         if let Some(found) = self.part(of, name, at)? {
-            return Ok(found);
+            return Ok(found.map(Model::Value));
         }
-        match self.value(of)? {
-            Value::Json(json) if json.kind() == json::Kind::Object => {
-                self.budget.charge_steps(json.len() as u64 / 8)?;
-                Ok(json.get(name).map(Value::Json))
-            }
-            Value::Made(document) if document.root().kind() == json::Kind::Object => {
-                Ok(document.root().get(name).map(|value| Value::Json(value).into_owned()))
-            }
-            _ => fail(at, format!("member `{name}` of a value that is not a hash")),
-        }
+        let of = self.value(of)?;
+        self.member_of(&of, name, at)
     }
 
-    pub(super) fn element(&mut self, of: Value<'s>, place: i64) -> Step<Option<Value<'s>>> {
+    pub(super) fn member_of(
+        &self,
+        of: &Model<'s>,
+        name: &str,
+        at: usize,
+    ) -> Step<Option<Model<'s>>> {
+        let found = match of {
+            Model::Nodes(nodes) => {
+                let namespaces = &self.template.namespaces;
+                return nodes.member(name, namespaces, at, self.budget).map(Some);
+            }
+            Model::Value(Value::Json(json)) if json.kind() == json::Kind::Object => {
+                self.budget.charge_steps(json.len() as u64 / 8)?;
+                json.get(name).map(Value::Json)
+            }
+            Model::Value(Value::Made(document)) if document.root().kind() == json::Kind::Object => {
+                document.root().get(name).map(|value| Value::Json(value).into_owned())
+            }
+            Model::Value(_) => {
+                let message = format!("member `{name}` of a value that is not a hash");
+                return fail(at, format!("{message}; test with `?is_hash`"));
+            }
+        };
+        Ok(found.map(Model::Value))
+    }
+
+    pub(super) fn element(&mut self, of: Model<'s>, place: i64) -> Step<Option<Model<'s>>> {
         let Ok(place) = usize::try_from(place) else { return Ok(None) };
-        Ok(match of {
-            Value::Json(json) if json.kind() == json::Kind::Array => {
+        let found = match of {
+            Model::Nodes(nodes) => {
+                let found = nodes.as_slice().get(place).copied();
+                return Ok(found.map(|node| Model::Nodes(Nodes::One(node))));
+            }
+            Model::Value(Value::Json(json)) if json.kind() == json::Kind::Array => {
                 self.budget.charge_steps(place.min(json.len()) as u64 / 8)?;
                 json.at(place).map(Value::Json)
             }
-            Value::Made(document) => {
+            Model::Value(Value::Made(document)) => {
                 document.root().at(place).map(|value| Value::Json(value).into_owned())
             }
-            other => {
+            Model::Value(other) => {
                 self.budget.charge_scanning(place.min(built_ins::text_len(&other)))?;
                 other.text().chars().nth(place).map(|found| Value::Text(found.to_string().into()))
             }
-        })
+        };
+        Ok(found.map(Model::Value))
     }
 
     pub(super) fn whole(&mut self, of: &'s Expr) -> Step<i64> {
         match self.plain(of)? {
             Value::Integer(whole) => Ok(whole),
-            _ => fail(of.at, "integer expected"),
+            _ => {
+                fail(of.at, "integer expected; convert text with `?number`, a fraction with `?int`")
+            }
         }
     }
 
@@ -130,36 +162,41 @@ impl<'s> Machine<'s> {
         of: &'s Expr,
         from: &'s Expr,
         to: Option<&'s Expr>,
-    ) -> Step<Value<'s>> {
-        let value = self.value(of)?.plain();
-        self.charge_copy(&value)?;
+    ) -> Step<Model<'s>> {
+        let value = self.value(of)?;
         let from_at = from.at;
         let from = usize::try_from(self.whole(from)?).unwrap_or(usize::MAX);
         let to = match to {
             Some(to) => Some(usize::try_from(self.whole(to)?.saturating_add(1)).unwrap_or(0)),
             None => None,
         };
-        if let Some(array) = value.json() {
-            let to = to.unwrap_or(array.len());
-            if from > array.len() || to > array.len() {
-                return fail(from_at, "the slice goes past the end");
+        let count = |length: usize| {
+            let to = to.unwrap_or(length);
+            if from > length || to > length {
+                return fail(
+                    from_at,
+                    "the slice goes past the end; test with `?size` or `?length`",
+                );
             }
-            let part: Vec<_> = array
-                .elements()
-                .skip(from)
-                .take(to.saturating_sub(from))
-                .map(Value::Json)
-                .collect();
-            return Ok(Value::array_of(&part));
+            Ok(to.saturating_sub(from))
+        };
+        let value = match value {
+            Model::Value(value) => value.plain(),
+            Model::Nodes(nodes) => {
+                let all = nodes.as_slice();
+                let part = all.iter().skip(from).take(count(all.len())?).copied();
+                return Nodes::collect(part, self.budget).map(Model::Nodes);
+            }
+        };
+        self.charge_copy(&value)?;
+        if let Some(array) = value.json() {
+            let part = array.elements().skip(from).take(count(array.len())?);
+            let part: Vec<_> = part.map(Value::Json).collect();
+            return Ok(Model::Value(Value::array_of(&part)));
         }
         let text = value.text();
-        let length = text.chars().count();
-        let to = to.unwrap_or(length);
-        if from > length || to > length {
-            return fail(from_at, "the slice goes past the end");
-        }
-        let part: String = text.chars().skip(from).take(to.saturating_sub(from)).collect();
-        Ok(Value::Text(part.into()))
+        let part: String = text.chars().skip(from).take(count(text.chars().count())?).collect();
+        Ok(Model::Value(Value::Text(part.into())))
     }
 
     pub(super) fn loop_property(

@@ -28,13 +28,13 @@ impl<'s> Machine<'s> {
                     (_, _) => {
                         return fail(
                             at,
-                            "a comparison requires two numbers, two strings or two booleans",
+                            "a comparison requires two numbers, two strings or two booleans; convert with `?number` or `?string`",
                         );
                     }
                 };
                 Ok(Value::Boolean(same == (operator == Operator::Equal)))
             }
-            _ if !numbers => fail(at, "two numbers expected"),
+            _ if !numbers => fail(at, "two numbers expected; convert text with `?number`"),
             Operator::Less
             | Operator::LessOrEqual
             | Operator::Greater
@@ -105,7 +105,7 @@ fn arithmetic<'v>(
         return fail(at, "two numbers expected");
     };
     if matches!(operator, Operator::Divide | Operator::Modulo) && other == 0.0 {
-        return fail(at, "division by zero");
+        return fail(at, "division by zero; test the divisor with `<#if>`");
     }
     Ok(Value::Double(match operator {
         Operator::Add => one + other,

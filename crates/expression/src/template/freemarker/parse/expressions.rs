@@ -94,7 +94,7 @@ impl Parser<'_> {
             let rest = cursor.rest();
             if rest.starts_with('.') && !rest.starts_with("..") {
                 cursor.bump();
-                let name = self.name(cursor)?;
+                let name = member_name(cursor)?;
                 left = expr(at, Kind::Member(left, name));
             } else if cursor.eat("[") {
                 left = self.index(cursor, left, at)?;
@@ -155,8 +155,23 @@ impl Parser<'_> {
             }
             return Ok(expr(at, Kind::Loop(of.clone(), property)));
         }
-        let built_in = BuiltIn::find(&name)
-            .ok_or_else(|| self.error(at, format!("unsupported built-in `?{name}`")))?;
+        if matches!(&*name, "filter" | "map") {
+            let (of, is_filter) = (left, &*name == "filter");
+            let (name, body) = self.lambda(cursor)?;
+            return Ok(expr(at, Kind::Each { of, is_filter, name, body }));
+        }
+        let built_in = BuiltIn::find(&name).ok_or_else(|| {
+            let instead = match &*name {
+                "date" | "datetime" | "time" | "iso_utc" | "iso_local" => {
+                    "pass the date as an argument, made by `formatDateTime` of an expression"
+                        .to_owned()
+                }
+                "eval" | "interpret" => "use `?eval_json`".to_owned(),
+                "no_esc" | "esc" => "remove it; nothing is escaped automatically".to_owned(),
+                _ => format!("supported are {}, filter, map", BuiltIn::names()),
+            };
+            self.error(at, format!("unsupported built-in `?{name}`; {instead}"))
+        })?;
         let mut arguments = Vec::new();
         if cursor.eat("(") && !cursor.eat_spaced(")") {
             loop {
@@ -173,6 +188,22 @@ impl Parser<'_> {
             );
         }
         Ok(expr(at, Kind::BuiltIn(left, built_in, arguments)))
+    }
+
+    /// `(name -> body)`
+    fn lambda(&mut self, cursor: &mut Cursor<'_>) -> Compiled<(Box<str>, Expr)> {
+        cursor.expect("(")?;
+        let in_parentheses = cursor.eat_spaced("(");
+        let name = self.name(cursor)?;
+        if in_parentheses {
+            cursor.expect(")")?;
+        }
+        if !cursor.eat_spaced("->") {
+            return Err(cursor.error("`->` expected, as in `?filter(x -> x.price > 10)`"));
+        }
+        let body = self.expression(cursor)?;
+        cursor.expect(")")?;
+        Ok((name, body))
     }
 
     fn primary(&mut self, cursor: &mut Cursor<'_>) -> Compiled<Expr> {
@@ -260,6 +291,10 @@ impl Parser<'_> {
     fn variable(&mut self, cursor: &mut Cursor<'_>, at: usize) -> Compiled<Expr> {
         let name = cursor.name();
         Ok(match name {
+            "" if cursor.peek() == Some('.') => {
+                let message = "special variables are not supported; pass the value as an argument";
+                return Err(cursor.error(message));
+            }
             "" => return Err(cursor.error("value expected")),
             "true" => expr(at, Kind::Literal(Value::Boolean(true))),
             "false" => expr(at, Kind::Literal(Value::Boolean(false))),
@@ -316,6 +351,30 @@ const LEVELS: &[&[(&str, Operator)]] = &[
     &[("+", Operator::Add), ("-", Operator::Subtract)],
     &[("*", Operator::Multiply), ("/", Operator::Divide), ("%", Operator::Modulo)],
 ];
+
+/// The name of a member; of XML also `*`, `**`, `@name` and `@@name`. In a name `\-`, `\.` and `\:` are `-`, `.` and `:`.
+fn member_name(cursor: &mut Cursor<'_>) -> Compiled<Box<str>> {
+    cursor.space();
+    for all in ["**", "*"] {
+        if cursor.eat(all) {
+            return Ok(all.into());
+        }
+    }
+    let mut name = cursor.while_true(|next| next == '@').to_owned();
+    let is_all = name == "@@";
+    name.push_str(cursor.name());
+    while let Some(escaped) = cursor.rest().strip_prefix('\\').and_then(|rest| rest.chars().next())
+        && "-.:".contains(escaped)
+    {
+        cursor.at += 2;
+        name.push(escaped);
+        name.push_str(cursor.while_true(|next| next.is_alphanumeric() || next == '_'));
+    }
+    if name.trim_start_matches('@').is_empty() && !is_all {
+        return Err(cursor.error("name expected; write other names as `[\"name\"]`"));
+    }
+    Ok(name.into())
+}
 
 fn expr(at: usize, kind: Kind) -> Expr {
     Expr { at, kind: Box::new(kind) }
