@@ -56,6 +56,8 @@ pub(crate) const KNOWN: &[Known] = &[
     row(Axis2, "ContentType", Served("The `Content-Type` that is sent, and the format of the body unless `messageType` says another.")),
     row(Axis2, "NO_ENTITY_BODY", Served("The message is sent without a body.")),
     row(Axis2, "HTTP_SC", Served("The status of the response.")),
+    row(Axis2, "non.error.http.status.codes", Served("The statuses, separated by commas, that are no failure of a `callout`, or of a `call` with `blocking`.")),
+    row(Synapse, "BLOCKING_SENDER_PRESERVE_REQ_HEADERS", Needless("a response always replaces the header fields of the message. Keep those in properties that you need after a `call` with `blocking`.")),
     row(Axis2, "HTTP_METHOD", Served("The method of the request, unless the endpoint has one.")),
     row(Axis2, "REST_URL_POSTFIX", Served("Path and query behind the address of an `address`, `wsdl` or `default` endpoint, unless SOAP is sent: to one with `format=\"soap11\"` or `soap12`, or by `POST` with an action.")),
     row(Axis2, "REQUEST_HOST_HEADER", Served("The field `Host` of the request, instead of the endpoint's host.")),
