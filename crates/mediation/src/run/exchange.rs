@@ -9,7 +9,9 @@ use super::{
     Answer, Ask, AskId, Context, Event, Exchange, Run, Scene, Source, Target, Turn, Waiter,
 };
 use crate::mediators::RECEIVING_SEQUENCE;
-use crate::message::{CONTENT_TYPE, MESSAGE_TYPE, NO_ENTITY_BODY, NoHead, PlainHead, form};
+use crate::message::{
+    CONTENT_TYPE, HTTP_SC, MESSAGE_TYPE, NO_ENTITY_BODY, NoHead, PlainHead, form,
+};
 use crate::program::{Endpoint, EndpointKind, SequenceId, TimeoutAction};
 use crate::{
     Body, Code, Direction, Failure, Format, Message, PropertyScope, PropertyValue, To, limits,
@@ -21,8 +23,6 @@ const FORCE_SC_ACCEPTED: &str = "FORCE_SC_ACCEPTED";
 pub(super) const OUT_ONLY: &str = "OUT_ONLY";
 /// The property (axis2) of a `POST` or `PUT` without a body.
 const FORCE_POST_PUT_NOBODY: &str = "FORCE_POST_PUT_NOBODY";
-/// The property (axis2) of the status of a response.
-const HTTP_SC: &str = "HTTP_SC";
 /// The property of a message for which a SOAP fault as response is a failure.
 pub(crate) const FORCE_ERROR_ON_SOAP_FAULT: &str = "FORCE_ERROR_ON_SOAP_FAULT";
 
