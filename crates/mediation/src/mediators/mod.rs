@@ -130,7 +130,8 @@ worker counts for itself; by the property `loadbalance.weight` of its members wi
 one of a template, another one by `key`, or one by `key-expression`; groups may be inside groups. It has `timeout`
 (whose `duration` may be an expression in braces), `suspendOnFailure` (with a warning also `suspendDurationOnFailure`,
 in seconds), `markForSuspension` and `retryConfig`: after an error that a member lists in `enabledErrorCodes`, a group
-sends any request to the next member, and else only one that is safe to repeat. An endpoint without rules is never
+sends any request to the next member, and else only one that is safe to repeat, which is a warning at a `failover`
+whose members say nothing of that. An endpoint without rules is never
 suspended, where Synapse suspends it for 30 s after its first failure: one client could keep all others from it
 ([0012](decisions/0012-outliers-are-suspended.md)). Each `property` of an endpoint, though not of a member of a group,
 is set on the messages that are sent there. The expressions of an endpoint cannot read the body. With
