@@ -351,14 +351,19 @@ fn each_recipient_has_a_response_and_an_aggregate_joins_them() {
     ];
     for list in lists {
         let endpoint = format!("<endpoint><recipientlist>{list}</recipientlist></endpoint>");
-        let gateway = proxy(&format!(
-            "<inSequence><property name=\"all\" value=\"{dynamic}\"/><send>{endpoint}</send></inSequence>\
-             <outSequence><property name=\"messageType\" value=\"application/json\" scope=\"axis2\"/>\
-             <aggregate><completeCondition><messageCount min=\"2\" max=\"2\"/></completeCondition>\
-             <onComplete expression=\"json-eval($.from)\"><respond/></onComplete></aggregate></outSequence>"
-        ));
-        let response = post(&gateway, "Content-Type: application/json\r\n", "1");
-        assert_eq!(response.text(), "[1,2]", "{list}");
+        let join = "<property name=\"messageType\" value=\"application/json\" scope=\"axis2\"/>\
+                    <aggregate><completeCondition><messageCount min=\"2\" max=\"2\"/></completeCondition>\
+                    <onComplete expression=\"json-eval($.from)\"><respond/></onComplete></aggregate>";
+        let all = format!("<property name=\"all\" value=\"{dynamic}\"/>");
+        let sent = format!(
+            "<inSequence>{all}<send>{endpoint}</send></inSequence><outSequence>{join}</outSequence>"
+        );
+        let called = format!("<inSequence>{all}<call>{endpoint}</call>{join}</inSequence>");
+        for target in [sent, called] {
+            let gateway = proxy(&target);
+            let response = post(&gateway, "Content-Type: application/json\r\n", "1");
+            assert_eq!(response.text(), "[1,2]", "{target}");
+        }
     }
 }
 

@@ -21,15 +21,20 @@ fn data() -> tempfile::TempDir {
     for part in [address.to_string().as_str(), "--echo", "data dir/apis/echo.yaml"] {
         assert!(text.contains(part), "no {part} in {text}");
     }
+    let ports = [":8280\"", ":8243\"", ":8290\"", ":9201\""].map(|port| (port, ":0\""));
+    edit(folder.path(), "penstock.toml", &ports);
+    // The gateway, too, asks the control plane at this port. This start fails as the first one did.
+    let control = free_port().to_string();
+    let flags = ["up", "--data", "data dir", "--control", &control, "--echo", &port];
+    let (code, text) = Process::run(folder.path(), &flags);
+    assert_eq!(code, Some(1), "{text}");
+    let configuration = fs::read_to_string(folder.path().join("data dir/penstock.toml")).unwrap();
+    assert!(!configuration.contains(":9443"), "{configuration}");
+    assert!(configuration.contains(&format!("iss = \"https://localhost:{control}/oauth2/token\"")));
     let echo = free_port().to_string();
     for sample in ["apis/echo.yaml", "artifacts/orders.xml"] {
         edit(folder.path(), sample, &[(&port, &echo)]);
     }
-    let ports = [":8280\"", ":8243\"", ":8290\"", ":9201\""].map(|port| (port, ":0\""));
-    edit(folder.path(), "penstock.toml", &ports);
-    // The gateway, too, asks the control plane at this port.
-    let control = format!("127.0.0.1:{}", free_port());
-    edit(folder.path(), "penstock.toml", &[("127.0.0.1:9443", &control)]);
     folder
 }
 

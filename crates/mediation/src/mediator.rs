@@ -107,6 +107,19 @@ pub trait Mediator: fmt::Debug + Send + Sync {
         Ok(Next::Continue)
     }
 
+    /// Whether the response to what it sent is no failure of this step. Its body may still stream.
+    ///
+    /// # Errors
+    /// It is one; the budget.
+    fn check_response(
+        &self,
+        _sent: &Message,
+        _response: &Message,
+        _budget: &Budget,
+    ) -> Result<(), Failure> {
+        Ok(())
+    }
+
     /// The failure of this step if the exchange of a part failed.
     fn exchange_failed(&self, failure: Failure) -> Failure {
         failure

@@ -671,15 +671,73 @@ fn a_list_of_recipients_sends_copies_whose_responses_can_be_aggregated() {
 }
 
 #[test]
+fn each_response_of_a_list_of_recipients_goes_on_after_the_call() {
+    let list = "<endpoint><recipientlist><endpoint key=\"a\"/><endpoint key=\"b\"/></recipientlist></endpoint>";
+    let dynamic = "<endpoint><recipientlist><endpoints value=\"http://a/,http://b/\"/></recipientlist></endpoint>";
+    let join = "<aggregate><onComplete expression=\"json-eval($)\"><log level=\"custom\"/></onComplete></aggregate>";
+    let inner = format!("<endpoint><recipientlist>{list}{list}</recipientlist></endpoint>");
+    let both = r#"[{"a":1},{"b":1}]"#;
+    let rows = [
+        (format!("<call>{list}</call>{join}<respond/>"), both, 2),
+        (format!("<call>{dynamic}</call>{join}<respond/>"), both, 2),
+        (format!("<sequence key=\"calls\"/>{join}<respond/>"), both, 2),
+        (
+            format!("<call>{list}<source type=\"inline\">2</source></call>{}", aggregate("")),
+            r#"[{"a":2},{"b":2}]"#,
+            2,
+        ),
+        // Its parts are lists again.
+        (
+            format!("<call>{inner}</call>{join}{join}<respond/>"),
+            r#"[[{"a":1},{"b":1}],[{"a":1},{"b":1}]]"#,
+            4,
+        ),
+        // The next call is no part of the list.
+        (
+            format!("<call>{list}</call><call><endpoint key=\"b\"/></call>{join}<respond/>"),
+            r#"[{"b":{"a":1}},{"b":{"b":1}}]"#,
+            2,
+        ),
+    ];
+    let calls = format!("<sequence name=\"calls\"><call>{list}</call></sequence>");
+    for (steps, expected, parallel) in rows {
+        let artefacts = format!(
+            "{ENDPOINTS}{calls}<proxy name=\"P\"><target><inSequence>{steps}</inSequence></target></proxy>"
+        );
+        let program = program(&artefacts);
+        let ran = drive(&program, program.proxies()[0].flow, request("1"), &echo);
+        assert_eq!((&*ran.body(), ran.parallel), (expected, parallel), "{steps}");
+    }
+    let first = run("1", &format!("<inSequence><call>{list}</call><respond/></inSequence>"), &echo);
+    assert_eq!((&*first.body(), first.sent.len()), (r#"{"a":1}"#, 2));
+    assert_eq!(first.log, ["a second response to the client is dropped"]);
+    // One that fails has its error handler, and the others are joined without it.
+    let one =
+        |url: &str, body: &str| if url.contains('a') { fails(url, body) } else { echo(url, body) };
+    let target = format!(
+        "<inSequence><call>{list}</call>{join}<respond/></inSequence><faultSequence><drop/></faultSequence>"
+    );
+    assert_eq!(run("1", &target, &one).body(), r#"[{"b":1}]"#);
+    // Whoever waits for a part gets one result.
+    let scatter = format!(
+        "<inSequence><scatter-gather parallel-execution=\"true\" target=\"body\"><aggregation expression=\"${{payload}}\"/>\
+         <sequence><call>{list}</call></sequence></scatter-gather><respond/></inSequence>"
+    );
+    assert_eq!(run("1", &scatter, &echo).sent.len(), 1);
+}
+
+#[test]
 fn a_list_of_recipients_that_is_in_itself_ends() {
     let list = "<endpoint><recipientlist><endpoint key=\"r\"/><endpoint key=\"r\"/></recipientlist></endpoint>";
     let list = list.replacen("<endpoint>", "<endpoint name=\"r\">", 1);
-    let artefacts = format!(
-        "{list}<proxy name=\"P\"><target><inSequence><send><endpoint key=\"r\"/></send></inSequence></target></proxy>"
-    );
-    let program = program(&artefacts);
-    let flow = program.proxies()[0].flow;
-    let ran = drive(&program, flow, request("1"), &echo);
-    assert!(matches!(ran.outcome, Outcome::Failed(_)), "{ran:?}");
-    assert!(ran.sent.is_empty(), "{ran:?}");
+    for step in ["send", "call"] {
+        let artefacts = format!(
+            "{list}<proxy name=\"P\"><target><inSequence><{step}><endpoint key=\"r\"/></{step}></inSequence></target></proxy>"
+        );
+        let program = program(&artefacts);
+        let flow = program.proxies()[0].flow;
+        let ran = drive(&program, flow, request("1"), &echo);
+        assert!(matches!(ran.outcome, Outcome::Failed(_)), "{ran:?}");
+        assert!(ran.sent.is_empty(), "{ran:?}");
+    }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use host::{
     ENDPOINTS, Outcome, Ran, drive_run, echo, flow, program, proxy, refuse, request, response,
 };
-use penstock_mediation::{Answer, Code, Failure, Flow, Run};
+use penstock_mediation::{Answer, Code, Failure, Flow, PropertyScope, PropertyValue, Run};
 use xpath::Budget;
 
 /// A handler that logs the error and runs `then`.
@@ -63,6 +63,55 @@ fn a_blocking_call_fails_with_a_code_of_its_own() {
     assert_eq!(failed(&blocking, 503_001), "f = 503001, m = refused", "a limit of the host");
     let stored = blocking.replace("</call>", "<target type=\"variable\">v</target></call>");
     assert_eq!(failed(&stored, 101_503), "f = 401001, m = refused");
+}
+
+#[test]
+fn a_status_that_is_an_error_is_a_failure_of_what_blocks() {
+    let fault = "<soap:Envelope xmlns:soap=\"http://schemas.xmlsoap.org/soap/envelope/\"><soap:Body><soap:Fault>\
+                 <faultcode>soap:Server</faultcode><faultstring>none left</faultstring></soap:Fault></soap:Body></soap:Envelope>";
+    let endpoint = "<endpoint key=\"a\"/>";
+    let call = format!("<call blocking=\"true\">{endpoint}</call>");
+    let part =
+        format!("<call blocking=\"true\">{endpoint}<target type=\"variable\">v</target></call>");
+    let callout =
+        format!("<callout>{endpoint}<source type=\"envelope\"/><target key=\"v\"/></callout>");
+    let excluded =
+        "<property name=\"non.error.http.status.codes\" value=\"400, 404\" scope=\"axis2\"/>";
+    let rows = [
+        (call.clone(), 404, "{}", "401001 Transport error: 404, 404"),
+        (call.clone(), 500, fault, "401001 Transport error: 500, 500"),
+        (call.clone(), 302, "{}", "401001 Transport error: 302, 302"),
+        (call.clone(), 202, "{}", "none"),
+        (part.clone(), 503, "{}", "401001 Transport error: 503, 503"),
+        (part, 500, fault, "401001 none left, 500"),
+        (callout.clone(), 503, "{}", "401000 Transport error: 503, 503"),
+        (callout.clone(), 500, fault, "401000 none left, 500"),
+        (callout.clone(), 200, "{}", "none"),
+        (format!("{excluded}{call}"), 404, "{}", "none"),
+        (format!("{excluded}{callout}"), 400, fault, "none"),
+        (format!("{excluded}{call}"), 403, "{}", "401001 Transport error: 403, 403"),
+        (format!("<call>{endpoint}</call>"), 500, fault, "none"),
+    ];
+    for (steps, status, body, expected) in rows {
+        let returns = move |_: &str, _: &str| {
+            let mut response = response(body);
+            let status = PropertyValue::new(status.to_string());
+            response.set(PropertyScope::Axis2, "HTTP_SC", status, &Budget::default()).unwrap();
+            Some(Answer::Response(Box::new(response)))
+        };
+        let handler = "<sequence name=\"f\"><log level=\"custom\" separator=\"\"><property name=\"f\" \
+            expression=\"fn:concat($ctx:ERROR_CODE, ' ', $ctx:ERROR_MESSAGE, ', ', $axis2:HTTP_SC)\"/></log><respond/></sequence>";
+        let target = format!(
+            " faultSequence=\"f\"><inSequence>{steps}<log level=\"custom\"><property name=\"f\" value=\"none\"/>\
+             </log><respond/></inSequence>"
+        );
+        let ran = proxy(handler, &target, &returns);
+        assert_eq!(ran.log, [format!("f = {expected}")], "{steps} {status}");
+        // The error handler of a call has the response.
+        if steps == call && expected != "none" {
+            assert_eq!(ran.body(), body, "{status}");
+        }
+    }
 }
 
 #[test]

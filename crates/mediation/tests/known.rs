@@ -6,9 +6,12 @@ mod host;
 
 use std::sync::Arc;
 
-use host::{ENDPOINTS, Outcome, World, diagnostics, echo, flow, program, proxy, response};
+use host::{
+    ENDPOINTS, Outcome, World, diagnostics, drive, echo, flow, program, proxy, request, response,
+};
 use penstock_mediation::{
-    Answer, Ask, Body, BodyUse, Direction, Event, Format, Message, PlainHead, Run,
+    Answer, Ask, Body, BodyUse, Direction, Event, Format, Message, PlainHead, PropertyScope,
+    PropertyValue, Run,
 };
 use xpath::Budget;
 
@@ -146,6 +149,103 @@ fn a_property_of_the_client_scope_is_one_of_the_transport_unless_that_has_its_ow
 }
 
 #[test]
+fn what_a_message_is_can_be_read_before_it_is_set() {
+    let read = logged(
+        "concat($axis2:messageType, '|', $axis2:ContentType, '|', get-property('axis2', 'NO_ENTITY_BODY'))",
+    );
+    let keep = "<property name=\"kept\" expression=\"$axis2:messageType\"/>";
+    let set =
+        |attribute: &str| format!("<property name=\"messageType\" {attribute} scope=\"axis2\"/>");
+    let steps = format!(
+        "{read}{keep}{}<call><endpoint key=\"a\"/></call>{}{read}<respond/>",
+        set("value=\"application/xml\""),
+        set("expression=\"$ctx:kept\""),
+    );
+    let returns = |_: &str, body: &str| Some(Answer::Response(Box::new(response(body))));
+    let ran = proxy("", &format!("><inSequence>{steps}</inSequence>"), &returns);
+    let json = "v = application/json|application/json; charset=UTF-8|";
+    let xml = "v = application/json|application/xml; charset=UTF-8|";
+    assert_eq!(
+        (ran.log.as_slice(), &*ran.body()),
+        ([json, xml].map(str::to_owned).as_slice(), "1")
+    );
+    let target = format!("<target><inSequence>{read}<respond/></inSequence></target>");
+    let program = program(&format!("<proxy name=\"P\">{target}</proxy>"));
+    let empty = Body::held(Format::Binary, Vec::new());
+    let message = Message::new(Direction::Request, Box::<PlainHead>::default(), empty);
+    assert_eq!(drive(&program, flow(&program), message, &echo).log, ["v = ||true"]);
+}
+
+#[test]
+fn a_content_type_names_no_charset_if_the_message_says_so() {
+    let payload =
+        "<payloadFactory media-type=\"json\"><format>[\"\u{e4}\"]</format><args/></payloadFactory>";
+    let charset =
+        "<property name=\"CHARACTER_SET_ENCODING\" value=\"ISO-8859-1\" scope=\"axis2\"/>";
+    let value = |value: &str| {
+        format!("<property name=\"setCharacterEncoding\" value=\"{value}\" scope=\"axis2\"/>")
+    };
+    let rows = [
+        (payload.to_owned(), "application/json; charset=UTF-8"),
+        (format!("{payload}{charset}"), "application/json; charset=ISO-8859-1"),
+        (format!("{payload}{}", value("true")), "application/json; charset=UTF-8"),
+        (format!("{payload}{}", value("false")), "application/json"),
+        (format!("{payload}{charset}{}", value("false")), "application/json"),
+    ];
+    for (steps, expected) in rows {
+        let message = sent(&steps, chunked());
+        assert_eq!(message.head.field("Content-Type").as_deref(), Some(expected), "{steps}");
+        let is_utf8 = !expected.ends_with("8859-1");
+        let bytes = message.body.bytes(&Budget::default()).unwrap().unwrap();
+        assert_eq!(std::str::from_utf8(&bytes).is_ok(), is_utf8, "{steps}");
+    }
+    // One that arrived and was read.
+    let mut read = request("1");
+    read.set_field("Content-Type", "application/json; v=2; charset=utf-8").unwrap();
+    let message = sent(&value("false"), read);
+    assert_eq!(message.head.field("Content-Type").as_deref(), Some("application/json; v=2"));
+}
+
+#[test]
+fn a_soap_fault_is_returned_with_the_status_200_if_the_response_says_so() {
+    let envelope = |inner: &str| {
+        format!(
+            "<s:Envelope xmlns:s=\"http://schemas.xmlsoap.org/soap/envelope/\"><s:Body>{inner}</s:Body></s:Envelope>"
+        )
+    };
+    let fault = envelope(
+        "<s:Fault><faultcode>s:Server</faultcode><faultstring>no stock</faultstring></s:Fault>",
+    );
+    let says = set("FAULTS_AS_HTTP_200", "axis2");
+    let rows = [
+        (&*says, 500, fault.clone(), 200),
+        ("", 500, fault.clone(), 500),
+        // The status is another one's, and no fault of SOAP.
+        (&says, 404, fault, 404),
+        (&says, 500, envelope("<a/>"), 500),
+        (&says, 500, "{}".to_owned(), 500),
+    ];
+    for (says, status, body, expected) in rows {
+        let returned = body.clone();
+        let returns = move |_: &str, _: &str| {
+            let mut response = response(&returned);
+            let status = PropertyValue::new(status.to_string());
+            response.set(PropertyScope::Axis2, "HTTP_SC", status, &Budget::default()).unwrap();
+            Some(Answer::Response(Box::new(response)))
+        };
+        let status = format!("<property name=\"HTTP_SC\" value=\"{status}\" scope=\"axis2\"/>");
+        for end in ["<respond/>", "<send/>", ""] {
+            let target = format!(" endpoint=\"a\"><outSequence>{status}{says}{end}</outSequence>");
+            let Outcome::Responded(message) = proxy("", &target, &returns).outcome else {
+                panic!()
+            };
+            assert_eq!(message.status(), expected, "{says} {body}");
+            assert_eq!(message.body.text(&Budget::default()).unwrap(), body);
+        }
+    }
+}
+
+#[test]
 fn the_name_of_a_property_may_be_computed() {
     let steps = "<property name=\"which\" value=\"second\"/>\
                  <property name=\"{concat('the-', $ctx:which)}\" value=\"1\"/>\
@@ -171,6 +271,7 @@ fn a_property_without_its_effect_is_a_warning_with_a_place() {
         ("RETRY_ON_SOAPFAULT", "default"),
         ("enableMTOM", "axis2"),
         ("enableSwA", "axis2"),
+        ("HTTP_ETAG", "axis2"),
     ] {
         let warning = found(&format!("name=\"{name}\" value=\"s\" scope=\"{scope}\""));
         let expect = format!("test.xml:2:1: warning: the property `{name}` has no effect");
@@ -183,6 +284,7 @@ fn a_property_without_its_effect_is_a_warning_with_a_place() {
         "name=\"NO_DEFAULT_CONTENT_TYPE\" value=\"true\"",
         "name=\"ClientApiNonBlocking\" value=\"true\" scope=\"axis2\"",
         "name=\"enableMTOM\" value=\"false\" scope=\"axis2\"",
+        "name=\"DECODE_MULTIPART_DATA\" value=\"true\" scope=\"axis2\"",
         "name=\"SET_ROLLBACK_ONLY\" value=\"true\" scope=\"axis2\"",
     ] {
         assert_eq!(found(fine), "", "{fine}");

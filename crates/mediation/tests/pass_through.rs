@@ -20,7 +20,7 @@ const ENDPOINTS: &str = "
     <endpoint name=\"own\"><default/></endpoint>
     <endpoint name=\"timed\"><address uri=\"http://timed/\"><timeout><duration>{$trp:ms}</duration></timeout></address></endpoint>
     <endpoint name=\"marked\"><address uri=\"http://marked/\"/><property name=\"a\" value=\"b\"/></endpoint>
-    <endpoint name=\"both\"><failover><endpoint key=\"address\"/><endpoint key=\"http\"/></failover></endpoint>
+    <endpoint name=\"both\"><loadbalance><endpoint key=\"address\"/><endpoint key=\"http\"/></loadbalance></endpoint>
     <sequence name=\"send\"><send><endpoint key=\"address\"/></send></sequence>
     <sequence name=\"loop\"><sequence key=\"loop\"/><sequence key=\"loop\"/></sequence>";
 

@@ -67,6 +67,10 @@ pub(crate) struct Arguments {
     /// Address of the admin listener [default: `[admin] listen` of the configuration]
     #[arg(long, value_name = "[HOST:]PORT", value_parser = listen_address)]
     admin: Option<SocketAddr>,
+    /// Port of the key manager. Changes it in the configuration, also in the issuer of its tokens
+    #[cfg(feature = "control")]
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    control: Option<u16>,
     /// Port of the echo backend. Changes the endpoint in the files of the samples, which must not have been edited
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     echo: Option<u16>,
@@ -101,6 +105,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let places = Places::below(&arguments.data)?;
     if !places.configuration.exists() {
         first_start(&places)?;
+    }
+    #[cfg(feature = "control")]
+    if let Some(port) = arguments.control {
+        move_control(&places, port)?;
     }
     if let Some(port) = arguments.echo {
         move_echo(&places, port)?;
@@ -256,6 +264,29 @@ fn register_gateway(places: &Places) -> Result<String, Failure> {
     Ok(id)
 }
 
+/// Moves the key manager to `port`: in its address, and in each URL with its port on this machine.
+#[cfg(feature = "control")]
+fn move_control(places: &Places, port: u16) -> Result<(), Failure> {
+    let file = &places.configuration;
+    let text = fs::read_to_string(file).map_err(|error| Failure::file("read", file, &error))?;
+    let read = follow::read_settings(file);
+    let (settings, _) = read.map_err(|invalid| super::serving::report(&invalid.diagnostics))?;
+    let Some(control) = settings.control else {
+        let file = file.display();
+        return Err(Failure::Usage(format!("--control {port}: there is no [control] in {file}")));
+    };
+    let moved =
+        [control.https.ip().to_string().as_str(), "localhost"].iter().fold(text, |text, host| {
+            let (old, new) = (format!("{host}:{}", control.https.port()), format!("{host}:{port}"));
+            // Not a longer number.
+            let is_whole = |rest: &str| !rest.starts_with(|next: char| next.is_ascii_digit());
+            let mut parts = text.split(&old);
+            let first = parts.next().unwrap_or_default().to_owned();
+            parts.fold(first, |all, rest| all + if is_whole(rest) { &new } else { &old } + rest)
+        });
+    written(file, follow::write_public(file, moved.as_bytes()))
+}
+
 /// Points the samples to the echo backend on `port`. An edited sample is not changed.
 fn move_echo(places: &Places, port: u16) -> Result<(), Failure> {
     let with_endpoint = |(file, sample): &(&Path, &str)| sample.contains(ECHO) && file.exists();
@@ -290,9 +321,13 @@ fn renew_token(places: &Places) -> Result<bool, Failure> {
         return Ok(false);
     }
     let key = signing_key(&places.signing_key)?;
+    // What is wrong with the configuration is reported when it is served.
+    let settings = follow::read_settings(&places.configuration).ok().map(|(settings, _)| settings);
+    let issuer =
+        settings.as_ref().and_then(|of| of.issuers.iter().find(|of| of.name == ISSUER_NAME));
     let now_s = SystemClock::new().now().unix_s;
     let claims = serde_json::json!({
-        "iss": ISS,
+        "iss": issuer.map_or(ISS, |of| &of.iss),
         "sub": "sample-user",
         "client_id": CLIENT_ID,
         "iat": now_s,

@@ -203,7 +203,9 @@ impl Compiler {
                 child.ignore(group::BUILD);
                 // Not `dynamic`: the member that works is kept, though the first is ready again.
                 let fails_back = child.flag(self, "dynamic", true)?;
-                let members = self.members(child)?.into_iter().map(|(id, _)| id).collect();
+                let members = self.members(child)?.into_iter().map(|(id, _)| id);
+                let members = members.collect::<Vec<_>>();
+                self.failovers.push((self.site(child), members.clone()));
                 return Some(group(EndpointKind::Failover { members, fails_back }));
             }
             "recipientlist" => return self.recipient_list(child),

@@ -63,6 +63,8 @@ pub struct Compiler {
     aliases: BTreeMap<String, String>,
     /// Those whose WSDL a proxy publishes: where it names them, and how.
     wsdl_endpoints: Vec<(Site, String, EndpointId)>,
+    /// Groups `failover`, with their members.
+    failovers: Vec<(Site, Vec<EndpointId>)>,
     endpoint_templates: HashMap<String, endpoint::Template>,
     endpoint_depth: usize,
     /// The size of the endpoint templates that were used, with their values.
@@ -136,6 +138,7 @@ impl Compiler {
             compiler.define(unit.node);
         }
         compiler.check_wsdl_endpoints();
+        compiler.check_failovers();
         compiler.reject(&units);
         // They handle nothing unless they are named.
         for default in &defaults {

@@ -1,8 +1,8 @@
 //! `callout`: a part of the message is sent to a service, and the response takes the place of a part.
 
-use expression::{BodyUse, Expression};
+use expression::{BodyUse, Budget, Expression};
 
-use super::send::{endpoint, serialised, stored};
+use super::send::{check_status, endpoint, serialised, stored};
 use super::split::fail;
 use crate::compile::{Compiler, Element, Entry};
 use crate::mediator::To;
@@ -41,6 +41,15 @@ enum Target {
 impl Mediator for Callout {
     fn body_use(&self) -> BodyUse {
         BodyUse::Rewritten
+    }
+
+    fn check_response(
+        &self,
+        sent: &Message,
+        response: &Message,
+        budget: &Budget,
+    ) -> Result<(), Failure> {
+        check_status(sent, response, Code::CALLOUT, budget)
     }
 
     /// Source: Synapse's `CalloutMediator.handleFault`.

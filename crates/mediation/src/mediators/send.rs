@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use expression::{BodyUse, Expression, json};
+use expression::{BodyUse, Budget, Expression, json};
 
 use super::inline::Inline;
 use super::sequence::{Sequence, sequence_named};
@@ -16,6 +16,8 @@ use crate::{Body, Code, Failure, Mediator, Message, Next, PropertyScope, Propert
 
 /// The property that names the sequence for the response to the next `send`.
 pub(crate) const RECEIVING_SEQUENCE: &str = "RECEIVING_SEQUENCE";
+/// The property (axis2) with the statuses that are no failures for a sender that blocks.
+const NON_ERROR_STATUSES: &str = "non.error.http.status.codes";
 
 #[derive(Debug)]
 struct Send {
@@ -119,7 +121,21 @@ impl Mediator for Call {
     }
 
     fn routing(&self) -> Option<Routing> {
-        (self.source.is_none() && self.target.is_none()).then_some(Routing::Calls(self.to))
+        let is_plain = self.source.is_none() && self.target.is_none() && !self.blocking;
+        is_plain.then_some(Routing::Calls(self.to))
+    }
+
+    fn check_response(
+        &self,
+        sent: &Message,
+        response: &Message,
+        budget: &Budget,
+    ) -> Result<(), Failure> {
+        if self.blocking {
+            check_status(sent, response, Code::BLOCKING_CALL, budget)
+        } else {
+            Ok(())
+        }
     }
 
     /// Source: Synapse's `CallMediator.handleFault`.
@@ -218,6 +234,27 @@ impl Source {
         part.remove(PropertyScope::Axis2, NO_ENTITY_BODY);
         Ok(())
     }
+}
+
+/// Only 2xx, and what the sent message excludes, is no failure for a sender that blocks. Source: `handleResponse` of Axis2's
+/// `HTTPSender`, and Synapse's `BlockingMsgSender`.
+pub(super) fn check_status(
+    sent: &Message,
+    response: &Message,
+    code: Code,
+    budget: &Budget,
+) -> Result<(), Failure> {
+    let status = response.status();
+    let excluded = || {
+        let value = sent.properties.get(PropertyScope::Axis2, NON_ERROR_STATUSES)?;
+        Some(value.text().split(',').any(|one| one.trim().parse() == Ok(status)))
+    };
+    if (200..300).contains(&status) || excluded().unwrap_or_default() {
+        return Ok(());
+    }
+    let is_held = response.body.state() != BodyUse::Untouched;
+    let reason = if is_held { response.soap_fault(budget).ok().flatten() } else { None };
+    Err(Failure::new(code, reason.unwrap_or_else(|| format!("Transport error: {status}"))))
 }
 
 /// The first node that the expression selects, as XML.

@@ -4,7 +4,10 @@ use std::borrow::Cow;
 
 use expression::Budget;
 
-use super::{CONTENT_TYPE, Format, Message, PropertyScope, PropertyValue, format, soap};
+use super::{
+    CONTENT_TYPE, Format, MESSAGE_TYPE, Message, NO_ENTITY_BODY, PropertyScope, PropertyValue,
+    SENT_CONTENT_TYPE, format, soap,
+};
 use crate::Failure;
 
 impl Message {
@@ -44,6 +47,19 @@ impl Message {
                 let found = if is_name { operation.local_name() } else { operation.namespace() };
                 Some(Cow::Owned(found.to_owned()))
             }
+            _ => None,
+        }
+    }
+
+    /// The same of the scope axis2. Source: Micro Integrator's `ServerWorker`.
+    pub(super) fn transported(&self, name: &str) -> Option<Cow<'_, str>> {
+        match name {
+            MESSAGE_TYPE => Some(match self.head.field(CONTENT_TYPE)? {
+                Cow::Borrowed(field) => Cow::Borrowed(format::media_type(field)),
+                Cow::Owned(field) => Cow::Owned(format::media_type(&field).to_owned()),
+            }),
+            SENT_CONTENT_TYPE => self.head.field(CONTENT_TYPE),
+            NO_ENTITY_BODY => self.body.is_empty().then_some(Cow::Borrowed("true")),
             _ => None,
         }
     }

@@ -12,6 +12,9 @@ use super::{
 };
 use crate::{Failure, limits};
 
+/// The property (axis2) that keeps the charset out of the content type, if it is `false`.
+const SET_CHARSET: &str = "setCharacterEncoding";
+
 impl Message {
     /// Says in which format the body is written from now on, as Synapse's payload factory does: `messageType` and
     /// `Content-Type`. A message that is XML already keeps its kind of XML.
@@ -76,10 +79,24 @@ impl Message {
         if let Some(sent_type) = sent_type.filter(|_| format != Format::Multipart) {
             self.set_field(CONTENT_TYPE, &sent_type)?;
         }
+        if !self.names_charset() {
+            let field = self.head.field(CONTENT_TYPE);
+            let named = field.filter(|field| format::parameter(field, "charset").is_some());
+            if let Some(without) = named.map(|field| format::without_charset(&field)) {
+                self.set_field(CONTENT_TYPE, &without)?;
+            }
+            return Ok(bytes);
+        }
         match self.other_charset(format) {
             Some(name) => self.write_in(&name, budget),
             None => Ok(bytes),
         }
+    }
+
+    /// Whether the content type says the charset of a body that does not stream.
+    fn names_charset(&self) -> bool {
+        let value = self.properties.get(PropertyScope::Axis2, SET_CHARSET);
+        value.is_none_or(|value| !value.text().eq_ignore_ascii_case("false"))
     }
 
     /// Whether [`Message::finish`] takes so long that it is not called on the thread of a worker. `wanted`: the content type
@@ -107,6 +124,9 @@ impl Message {
         let is_text = format == Format::Json || format == Format::Text || format.is_xml();
         let is_text = is_text && !self.body.is_in_package();
         let name = self.properties.get(PropertyScope::Axis2, CHARACTER_SET).filter(|_| is_text)?;
+        if !self.names_charset() {
+            return None;
+        }
         let name = name.text();
         let is_other = !name.is_empty() && Charset::named(&name) != *self.body.charset();
         is_other.then(|| name.into_owned())
@@ -135,6 +155,7 @@ impl Message {
             && format != Format::Multipart
             && self.properties.get(axis2, MESSAGE_TYPE).is_none()
             && self.properties.get(axis2, SENT_CONTENT_TYPE).is_none()
+            && self.properties.get(axis2, SET_CHARSET).is_none()
             && self.other_charset(format).is_none()
             && self.head.field(CONTENT_TYPE).map_or(!self.body.is_in_package(), is_of)
     }

@@ -163,10 +163,15 @@ pub(super) fn media_type(content_type: &str) -> &str {
 
 /// A content type that names this charset instead of its own.
 pub(super) fn with_charset(content_type: &str, charset: &str) -> String {
+    format!("{}; charset={charset}", without_charset(content_type))
+}
+
+/// A content type that names no charset.
+pub(super) fn without_charset(content_type: &str) -> String {
     let is_charset = |part: &&str| parameter(&format!(";{part}"), "charset").is_some();
     let mut parts: Vec<_> = parts(content_type).map(str::trim).collect();
     parts.retain(|part| !is_charset(part));
-    format!("{}; charset={charset}", parts.join("; "))
+    parts.join("; ")
 }
 
 /// A parameter of a content type, such as `boundary`, without quotes.

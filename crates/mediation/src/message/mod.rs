@@ -59,6 +59,10 @@ pub(crate) const NO_ENTITY_BODY: &str = "NO_ENTITY_BODY";
 pub(crate) const CHARACTER_SET: &str = "CHARACTER_SET_ENCODING";
 /// The property (axis2) with the `Content-Type` to send.
 const SENT_CONTENT_TYPE: &str = "ContentType";
+/// The property (axis2) of a response whose client gets SOAP faults with the status 200.
+const FAULTS_AS_200: &str = "FAULTS_AS_HTTP_200";
+/// The property (axis2) of the status of a response.
+pub(crate) const HTTP_SC: &str = "HTTP_SC";
 
 /// Which way a message travels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -314,6 +318,13 @@ impl Message {
     /// Whether a property is `true`.
     pub(crate) fn says(&self, scope: PropertyScope, name: &str) -> bool {
         self.properties.get(scope, name).is_some_and(|value| value.value().truth())
+    }
+
+    /// Whether it gets the status 200 if it is a SOAP fault.
+    pub(crate) fn hides_faults(&self) -> bool {
+        soap::namespace(self.body.format()).is_some()
+            && self.status() == 500
+            && self.says(PropertyScope::Axis2, FAULTS_AS_200)
     }
 
     /// Whether the body has to be held because its length is not known, and it must not be sent in chunks.

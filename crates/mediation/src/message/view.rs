@@ -125,6 +125,9 @@ impl<'m> View<'m> {
 
     /// A property that any message has.
     fn described(&self, scope: PropertyScope, name: &str) -> Option<Cow<'_, str>> {
+        if scope == PropertyScope::Axis2 {
+            return self.message.transported(name);
+        }
         if scope != PropertyScope::Synapse {
             return None;
         }

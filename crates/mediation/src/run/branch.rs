@@ -50,6 +50,8 @@ pub(super) struct Branch {
     /// The one that its handler handles.
     pub(super) failure: Option<Box<Failure>>,
     pub(super) end: End,
+    /// Of a copy for a recipient: where its next call goes, which is the step that made the copy.
+    pub(super) recipient: Option<To>,
     /// Somebody sent it: nothing more happens at its end.
     pub(super) is_sent: bool,
     /// The forks that it is a part of.
@@ -201,6 +203,7 @@ impl Branch {
             handled: 0,
             failure: None,
             end,
+            recipient: None,
             is_sent: false,
             splits: Vec::new(),
             owner: None,
@@ -208,6 +211,24 @@ impl Branch {
             joined: None,
             answer: None,
         }
+    }
+
+    /// One with a copy of the message that repeats the last step, a call, for one recipient, and goes on as this one would.
+    pub(super) fn repeated_for(&self, id: BranchId, message: Message, to: To) -> Self {
+        let mut branch = Self {
+            stack: self.stack.clone(),
+            after: self.after.clone(),
+            has_called: self.has_called,
+            handlers: self.handlers.clone(),
+            handled: self.handled,
+            failure: self.failure.clone(),
+            recipient: Some(to),
+            is_sent: self.is_sent,
+            splits: self.splits.clone(),
+            ..Self::new(id, message, self.source, self.end)
+        };
+        branch.rewind();
+        branch
     }
 
     /// What its parts get.

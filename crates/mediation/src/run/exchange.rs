@@ -5,9 +5,13 @@ use expression::{BodyUse, Budget};
 
 use super::branch::{self, At, Branch, End, Frame, Split, Wait};
 use super::target;
-use super::{Answer, Ask, AskId, Context, Event, Exchange, Run, Scene, Target, Turn, Waiter};
+use super::{
+    Answer, Ask, AskId, Context, Event, Exchange, Run, Scene, Source, Target, Turn, Waiter,
+};
 use crate::mediators::RECEIVING_SEQUENCE;
-use crate::message::{CONTENT_TYPE, MESSAGE_TYPE, NO_ENTITY_BODY, NoHead, PlainHead, form};
+use crate::message::{
+    CONTENT_TYPE, HTTP_SC, MESSAGE_TYPE, NO_ENTITY_BODY, NoHead, PlainHead, form,
+};
 use crate::program::{Endpoint, EndpointKind, SequenceId, TimeoutAction};
 use crate::{
     Body, Code, Direction, Failure, Format, Message, PropertyScope, PropertyValue, To, limits,
@@ -32,6 +36,13 @@ pub(crate) const HELD_WHEN_SENT: [(PropertyScope, &str); 3] = [
 
 /// Where a copy of the message goes, and the address that it gets as `To`.
 type Recipient = (Option<String>, To);
+
+/// How the copies go there.
+#[derive(Clone, Copy)]
+enum By {
+    Send { receive: Option<SequenceId> },
+    Call,
+}
 
 /// A message without head and body, where the real one is elsewhere.
 pub(super) fn placeholder() -> Message {
@@ -73,7 +84,9 @@ impl Run {
                 branch.rewind();
                 return self.ask_body(branch);
             }
-            Ok(Some(recipients)) => return self.send_all(branch, recipients, receive, context),
+            Ok(Some(recipients)) => {
+                return self.to_all(branch, recipients, By::Send { receive }, context);
+            }
             Err(failure) => return Turn::Failed(branch, failure),
         }
         let continues = branch.has_steps(context.program) || branch.owner.is_some();
@@ -123,13 +136,14 @@ impl Run {
         Ok(Some(members.map(|member| (Some(member.url), To::Implied)).collect()))
     }
 
-    /// Starts a branch for each recipient that sends a copy of the message; this branch goes on behind them. An `aggregate`
-    /// behind them finds the responses as it finds the parts of a fork. Source: Synapse's `RecipientListEndpoint`.
-    fn send_all(
+    /// Starts a branch for each recipient with a copy of the message. One that sends it goes on behind them; after a call
+    /// each copy goes on with its response. An `aggregate` finds the responses as it finds the parts of a fork. Source:
+    /// Synapse's `RecipientListEndpoint`.
+    fn to_all(
         &mut self,
         mut branch: Box<Branch>,
         recipients: Vec<Recipient>,
-        receive: Option<SequenceId>,
+        by: By,
         context: Context<'_>,
     ) -> Turn {
         if branch.splits.len() >= limits::SEQUENCE_DEPTH_MAX {
@@ -155,21 +169,32 @@ impl Run {
                 Ok(message) => message,
                 Err(failure) => return Turn::Failed(branch, failure),
             };
-            let end = End::Send { to, receive };
-            let mut away = Branch::new(self.new_id(), message, branch.source, end);
-            away.handlers = branch.all_handlers();
-            away.splits.clone_from(&branch.splits);
+            let id = self.new_id();
+            let mut away = match by {
+                By::Send { receive } => {
+                    let end = End::Send { to, receive };
+                    let mut away = Branch::new(id, message, branch.source, end);
+                    away.handlers = branch.all_handlers();
+                    away.splits.clone_from(&branch.splits);
+                    away
+                }
+                By::Call => branch.repeated_for(id, message, to),
+            };
             away.splits.push(Split { id: None, fork, part, total });
             self.start(Box::new(away));
         }
-        if branch.has_steps(context.program) || branch.owner.is_some() {
-            branch.is_sent = true;
-            self.start(branch);
+        match by {
+            By::Send { .. } if branch.has_steps(context.program) || branch.owner.is_some() => {
+                branch.is_sent = true;
+                self.start(branch);
+            }
+            By::Send { .. } | By::Call => branch.message.release(&self.budget),
         }
         Turn::Gone
     }
 
-    /// The message, or a part of it, is sent, and the branch waits for the response.
+    /// The message, or a part of it, is sent, and the branch waits for the response. Of a list of recipients, the first
+    /// response counts for a part that somebody waits for, which has one result, and each goes on otherwise.
     pub(super) fn exchange(
         &mut self,
         mut branch: Box<Branch>,
@@ -178,12 +203,29 @@ impl Run {
         context: Context<'_>,
     ) -> Turn {
         let (direction, is_one_way) = (branch.message.direction, branch.is_one_way());
+        let recipient = branch.recipient.take();
+        let to = recipient.unwrap_or(to);
+        if at.is_some() && branch.owner.is_none() && !is_one_way {
+            match self.recipients(&mut branch, to, context) {
+                Ok(None) => {}
+                Ok(Some(_)) if branch.message.body.state() == BodyUse::Untouched => {
+                    branch.recipient = recipient;
+                    branch.rewind();
+                    return self.ask_body(branch);
+                }
+                Ok(Some(recipients)) => return self.to_all(branch, recipients, By::Call, context),
+                Err(failure) => return Turn::Failed(branch, failure),
+            }
+        }
         branch.has_called = true;
         let Some(mut part) = part else {
             let needs_body = is_one_way && branch.needs_body(context.program);
             let target = match self.prepare(&mut branch, to, needs_body, context) {
                 Ok(Some(target)) => target,
-                Ok(None) => return self.not_yet(branch),
+                Ok(None) => {
+                    branch.recipient = recipient;
+                    return self.not_yet(branch);
+                }
                 Err(failure) => return Turn::Failed(branch, failure),
             };
             if at.is_none() {
@@ -367,9 +409,20 @@ impl Run {
         }
     }
 
-    /// A SOAP fault becomes a failure, if the message that was sent says so. Source: Synapse's
-    /// `SynapseCallbackReceiver`.
-    fn check_fault(&self, sent: &Message, response: &Message) -> Result<(), Failure> {
+    /// A SOAP fault becomes a failure, if the message that was sent says so, and a status if the step does that sent it.
+    /// Source: Synapse's `SynapseCallbackReceiver`.
+    fn check_response(
+        &self,
+        wait: Wait,
+        sent: &Message,
+        response: &Message,
+        context: Context<'_>,
+    ) -> Result<(), Failure> {
+        if let Wait::Call { at: Some(at), .. } | Wait::Part { at: Some(at), .. } = wait
+            && let Some(step) = at.step(context.program)
+        {
+            step.mediator.check_response(sent, response, &self.budget)?;
+        }
         if !sent.says(PropertyScope::Synapse, FORCE_ERROR_ON_SOAP_FAULT) {
             return Ok(());
         }
@@ -392,10 +445,24 @@ impl Run {
             message.body.set_mapping(context.program.mapping.clone());
         }
         let answer = match answer {
-            Answer::Response(response) => match self.check_fault(&branch.message, &response) {
-                Ok(()) => Answer::Response(response),
-                Err(failure) => Answer::Failed(failure, Some(response)),
-            },
+            Answer::Response(response) => {
+                match self.check_response(wait, &branch.message, &response, context) {
+                    Ok(()) => Answer::Response(response),
+                    Err(failure) => {
+                        branch.source = Source::Response(ask);
+                        let status = PropertyValue::count(usize::from(response.status()));
+                        match branch.message.set(
+                            PropertyScope::Axis2,
+                            HTTP_SC,
+                            status,
+                            &self.budget,
+                        ) {
+                            Ok(()) => Answer::Failed(failure, Some(response)),
+                            Err(failure) => Answer::Failed(failure, Some(response)),
+                        }
+                    }
+                }
+            }
             Answer::Failed(..) | Answer::Body(_) | Answer::Lost | Answer::Elapsed => answer,
         };
         let taken = match (wait, answer) {

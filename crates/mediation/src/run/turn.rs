@@ -8,9 +8,9 @@ use super::branch::{self, Branch, End, Joined, Wait};
 use super::exchange;
 use super::fork::Aggregate;
 use super::{Ask, AskId, Context, Event, Run, Scene, Turn, Waiter};
-use crate::message::{Direction, Environment, Kept};
+use crate::message::{Direction, Environment, HTTP_SC, Kept};
 use crate::program::{Program, Step};
-use crate::{Failure, Message, Next, limits};
+use crate::{Failure, Message, Next, PropertyScope, PropertyValue, limits};
 
 impl Run {
     pub(super) fn go(&mut self, environment: &dyn Environment, is_heavy: bool) -> Event {
@@ -329,9 +329,19 @@ impl Run {
             self.leave(&branch);
             return Turn::Gone;
         }
-        if branch.message.needs_length() {
+        let hides_faults = branch.message.hides_faults();
+        let is_streaming = branch.message.body.state() == BodyUse::Untouched;
+        if hides_faults && is_streaming || branch.message.needs_length() {
             branch.rewind();
             return self.ask_body(branch);
+        }
+        if hides_faults && matches!(branch.message.soap_fault(&self.budget), Ok(Some(_))) {
+            let status = PropertyValue::count(200);
+            if let Err(failure) =
+                branch.message.set(PropertyScope::Axis2, HTTP_SC, status, &self.budget)
+            {
+                return Turn::Failed(branch, failure);
+            }
         }
         if !context.is_heavy && branch.message.finishes_long(None) {
             branch.wait = Wait::Respond { at };

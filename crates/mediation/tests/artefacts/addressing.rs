@@ -113,7 +113,8 @@ fn a_long_body_gets_its_blocks_on_a_thread_for_heavy_work() {
 fn each_member_of_a_group_gets_its_own_address_in_a_block() {
     let member = |name: &str| {
         format!(
-            "<endpoint><address uri=\"http://{name}/\"><enableAddressing/></address></endpoint>"
+            "<endpoint><address uri=\"http://{name}/\"><enableAddressing/><retryConfig>\
+             <enabledErrorCodes>101505</enabledErrorCodes></retryConfig></address></endpoint>"
         )
     };
     for kind in ["loadbalance", "failover"] {

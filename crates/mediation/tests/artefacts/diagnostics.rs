@@ -343,7 +343,10 @@ fn endpoint_templates_and_groups_that_multiply_are_rejected() {
     assert!(found.contains("nested deeper than 8"), "{found}");
     let group = |name: &str, next: &str| {
         let member = format!("<endpoint key=\"{next}\"/>");
-        format!("<endpoint name=\"{name}\"><failover>{}</failover></endpoint>", member.repeat(64))
+        format!(
+            "<endpoint name=\"{name}\"><loadbalance>{}</loadbalance></endpoint>",
+            member.repeat(64)
+        )
     };
     let groups = [group("g0", "g1"), group("g1", "g2"), group("g2", "a")].concat();
     let ran = proxy(&groups, " endpoint=\"g0\">", &echo);

@@ -129,12 +129,11 @@ fn the_scheme_of_a_request_chooses_the_port_of_a_member() {
 
 #[test]
 fn a_group_of_endpoints_is_resolved_for_the_host() {
-    let member = |name: &str| format!("<endpoint key=\"{name}\"/>");
+    let first = "<endpoint><address uri=\"http://a/\"><retryConfig><enabledErrorCodes>101505</enabledErrorCodes>\
+                 </retryConfig></address></endpoint>";
     let group = |kind: &str| {
         format!(
-            "<endpoint name=\"g\"><{kind}>{}<endpoint><failover>{}</failover></endpoint></{kind}></endpoint>",
-            member("a"),
-            member("b")
+            "<endpoint name=\"g\"><{kind}>{first}<endpoint><failover><endpoint key=\"b\"/></failover></endpoint></{kind}></endpoint>"
         )
     };
     for kind in ["loadbalance", "failover"] {
@@ -147,6 +146,44 @@ fn a_group_of_endpoints_is_resolved_for_the_host() {
         let [first, second] = &*exchange.target.members else { panic!("{:?}", exchange.target) };
         assert_eq!((&*first.url, &*second.members[0].url), ("http://a/", "http://b/"), "{kind}");
         assert_eq!(exchange.target.endpoint, program.endpoint("g"));
+    }
+}
+
+#[test]
+fn a_failover_that_does_not_repeat_a_post_is_a_warning_at_the_group() {
+    let member =
+        |parts: &str| format!("<endpoint><address uri=\"http://h/\">{parts}</address></endpoint>");
+    let codes = |name: &str| format!("<retryConfig><{name}>101504</{name}></retryConfig>");
+    let by = |method: &str| {
+        format!("<endpoint><http method=\"{method}\" uri-template=\"http://h/\"/></endpoint>")
+    };
+    let named = "<endpoint key=\"a\"/>";
+    let (listed, plain) = (member(&codes("enabledErrorCodes")), member(""));
+    // The endpoint `a` is defined behind the group.
+    let found = |group: &str, members: &[&str], a: &str| {
+        let members = members.concat();
+        let group = format!("<endpoint name=\"g\">\n<{group}>{members}</{group}></endpoint>");
+        let a = a.replacen("<endpoint>", "<endpoint name=\"a\">", 1);
+        diagnostics(&format!("{group}{a}"))
+    };
+    for (members, a) in [([named, &*plain], &*plain), ([&by("post"), &by("get")], &plain)] {
+        let found = found("failover", &members, a).concat();
+        assert!(
+            found.starts_with("test.xml:2:1: warning: a POST does not go to the next member"),
+            "{found}"
+        );
+        assert!(found.contains("`enabledErrorCodes`"), "{found}");
+    }
+    let fine: [(&str, &[&str], &str); 6] = [
+        ("failover", &[&listed, &plain], &plain),
+        ("failover", &[named, &plain], &listed),
+        ("failover", &[&member(&codes("disabledErrorCodes")), &plain], &plain),
+        ("failover", &[&by("get"), &by("put")], &plain),
+        ("failover", &[&plain], &plain),
+        ("loadbalance", &[&plain, &plain], &plain),
+    ];
+    for (group, members, a) in fine {
+        assert_eq!(found(group, members, a), Vec::<String>::new(), "{group} {members:?}");
     }
 }
 

@@ -1,11 +1,13 @@
 //! Endpoints of several members.
 
+use base::Method;
 use expression::Expression;
+use model::Severity;
 
 use super::{group, is_note};
 use crate::compile::{Compiler, Element};
 use crate::limits;
-use crate::program::{Endpoint, EndpointId, EndpointKind, TimeoutAction};
+use crate::program::{Endpoint, EndpointFormat, EndpointId, EndpointKind, Retry, TimeoutAction};
 
 /// Whether Synapse reads the body before it chooses. Here it is held if a second member may need it.
 pub(super) const BUILD: &[&str] = &["buildMessage"];
@@ -107,6 +109,22 @@ impl Compiler {
         }
     }
 
+    /// Groups that Synapse makes send any request to the next member, unless the members say after which errors. They may be
+    /// defined after the group.
+    pub(in crate::compile) fn check_failovers(&mut self) {
+        for (site, members) in std::mem::take(&mut self.failovers) {
+            let all: Vec<_> =
+                members.iter().filter_map(|id| self.program.endpoint_at(*id)).collect();
+            let is_default = all.iter().all(|one| one.retry == Retry::All);
+            if all.len() < 2 || !is_default || all.iter().all(|one| is_repeatable(one)) {
+                continue;
+            }
+            let message = "a POST does not go to the next member after the errors 101504 and 101505, since it may have had its effect";
+            let help = "if it is safe to repeat, list them in `enabledErrorCodes` of the members' `retryConfig`";
+            self.report_at(Severity::Warning, site, message.to_owned(), Some(help.to_owned()));
+        }
+    }
+
     /// `member hostName="..." httpPort="..." httpsPort="..."`
     fn member(&mut self, part: &Element<'_>) -> Option<EndpointId> {
         let host = part.required(self, "hostName")?;
@@ -122,6 +140,14 @@ impl Compiler {
         let kind = EndpointKind::Member { http, https };
         Some(self.new_endpoint(Endpoint { kind, ..Endpoint::default() }))
     }
+}
+
+/// Whether all that it is sent is safe to repeat.
+fn is_repeatable(endpoint: &Endpoint) -> bool {
+    if let EndpointKind::Http { method: Some(method), .. } = &endpoint.kind {
+        return Method::from_bytes(method.as_bytes()).is_idempotent();
+    }
+    endpoint.format == Some(EndpointFormat::Get)
 }
 
 /// Whether not all members say the same, of those that say something.
