@@ -464,11 +464,24 @@ fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n String>) -> Option<St
     nearest.map(|name| format!("did you mean `{name}`?"))
 }
 
-/// `node` as a document of its own, with the namespaces in scope.
+/// `node`, of an artefact, as a document of its own. Of the namespaces around it, it declares those whose prefixes occur in it: as in
+/// Micro Integrator, what is inserted into it does not come into the namespace of the artefact.
 pub(crate) fn serialise(node: xml::Node<'_>) -> Vec<u8> {
+    let is_mentioned = |prefix: &str| {
+        let prefix = format!("{prefix}:");
+        std::iter::once(node).chain(node.descendants()).any(|part| {
+            let values = part.attributes().map(xml::Node::text);
+            !part.is_element() && part.text().contains(&prefix)
+                || values.into_iter().any(|value| value.contains(&prefix))
+        })
+    };
+    let keeps = |prefix: &str, uri: &str| {
+        node.declarations().any(|declared| declared == (prefix, uri))
+            || !prefix.is_empty() && is_mentioned(prefix)
+    };
     let options = xml::WriterOptions { declaration: false, ..Default::default() };
     let written = xml::Writer::new(options).and_then(|mut writer| {
-        writer.tree(node)?;
+        xml::copy_declaring(node, keeps, &mut writer)?;
         writer.finish()
     });
     written.unwrap_or_default()
