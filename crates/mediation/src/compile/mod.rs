@@ -190,7 +190,7 @@ impl Compiler {
                     self.program.sequence_names.insert(name, id);
                 }
             }
-            "template" => self.declare_template(&element),
+            "template" => self.declare_template(&element, &name),
             "endpoint" => match artefact.attribute("", "key").filter(|key| !key.is_empty()) {
                 Some(key) => {
                     if self.claims("endpoint", &name, &element) {
@@ -329,6 +329,7 @@ impl Compiler {
 
     /// The sequence template of this name, if there is one; else an error.
     pub(crate) fn template_named(&mut self, element: &Element<'_>, name: &str) -> Option<Template> {
+        let name = &*in_registry_or(name);
         let found = self.program.templates.get(name).cloned();
         if found.is_none() {
             let help = nearest(name, self.program.templates.keys());

@@ -164,7 +164,7 @@ respond. What goes on after the response counts as a request in progress until i
 The `key` of `sequence`, `xslt`, `schema` and `format`, `schema` of `jsontransform`, and `receive` of `send` may be an
 expression in braces.
 `get-property('NAME')` reads the local entry `NAME` if no property has the name, which has to be a literal. A local
-entry or a resource of the registry that is a `sequence` or an `endpoint` can be named as one.
+entry or a resource of the registry that is a `sequence`, an `endpoint` or a `template` can be named as one.
 
 JSON and XML bodies can be read by XPath, JSONPath and Synapse expressions alike: the other view is made when it is
 needed. What no mediator edits is sent on byte for byte. A SOAP fault in an envelope that is sent as the other version
