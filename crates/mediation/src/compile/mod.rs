@@ -395,7 +395,11 @@ impl Compiler {
         let name = &*in_registry_or(name);
         let found = self.program.endpoint(name);
         if found.is_none() {
-            let help = nearest(name, self.program.endpoint_names.keys());
+            let computed = name.contains(['{', '$']);
+            let help = match computed {
+                true => Some("write a computed name as `key-expression`".to_owned()),
+                false => nearest(name, self.program.endpoint_names.keys()),
+            };
             self.error(element, format!("there is no endpoint `{name}`"), help);
         }
         self.artefacts.uses("endpoint", name);
