@@ -135,7 +135,7 @@ pub(crate) const HAZARDS: &[Hazard] = &[
         target: r#"<inSequence><xslt key="endless"/><respond/></inSequence>"#,
         content_type: XML,
         body: small,
-        fault: "line 2, column 40: more than 10000 templates and loops are active; infinite recursion?",
+        fault: "line 2, column 80: more than 10000 templates and loops are active; infinite recursion?",
     },
     Hazard {
         name: "select",

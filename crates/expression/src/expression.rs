@@ -90,6 +90,20 @@ impl Expression {
         }
     }
 
+    /// Whether [`Expression::nodes`] finds some, if what it names is XML.
+    #[must_use]
+    pub fn may_select_nodes(&self) -> bool {
+        match &self.language {
+            Language::Xpath(path) => {
+                let of = path.expression().value_type();
+                matches!(of, xpath::Type::NodeSet | xpath::Type::Unknown)
+            }
+            Language::Property(..) => true,
+            Language::Synapse(expression) => expression.is_xpath(),
+            Language::Literal(_) | Language::JsonPath(_) => false,
+        }
+    }
+
     /// The text that it always is; `None` if it is evaluated.
     #[must_use]
     pub fn as_literal(&self) -> Option<&str> {
@@ -142,7 +156,8 @@ impl Expression {
         })
     }
 
-    /// The nodes that an XPath selects or a property holds, in document order, without namespace nodes.
+    /// The nodes that an XPath selects, or `${xpath('...')}`, or that a property holds, in document order, without namespace
+    /// nodes.
     ///
     /// # Errors
     /// [`Error::Type`] if this does not select nodes; else as [`Expression::evaluate`].
@@ -161,7 +176,8 @@ impl Expression {
                 }
             }
             Language::Property(scope, name) => xpath_bridge::property_nodes(context, *scope, name),
-            Language::Literal(_) | Language::JsonPath(_) | Language::Synapse(_) => None,
+            Language::Synapse(expression) => expression.nodes(context, budget)?,
+            Language::Literal(_) | Language::JsonPath(_) => None,
         };
         match nodes {
             Some(nodes) => Ok(nodes.iter().filter_map(xpath::Item::node).collect()),

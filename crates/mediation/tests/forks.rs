@@ -573,7 +573,7 @@ fn a_split_that_is_written_wrong_has_a_place() {
         ("<clone><target/></clone>", "the target does nothing"),
         ("<iterate expression=\"//a\"/>", "`iterate` needs a `target`"),
         (
-            "<iterate expression=\"//a\" preservePayload=\"true\"><target endpoint=\"a\"/></iterate>",
+            "<iterate expression=\"json-eval($.a)\" preservePayload=\"true\"><target endpoint=\"a\"/></iterate>",
             "needs an `attachPath`",
         ),
         ("<aggregate/>", "`aggregate` needs `onComplete`"),

@@ -65,7 +65,7 @@ pub use names::{NameId, XML_NAMESPACE, XMLNS_NAMESPACE};
 pub use node::{Ancestors, Attributes, Children, Descendants, Kind, Node};
 pub use options::{Doctype, Limits, Options};
 pub use shared::NamesKey;
-pub use sink::{Builder, Sink, copy_subtree};
+pub use sink::{Builder, Sink, copy_declaring, copy_subtree};
 pub use writer::{
     DoctypeIds, Encoding, PreparedMarkup, PreparedMarkupBuilder, Writer, WriterOptions,
 };

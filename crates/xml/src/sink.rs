@@ -56,11 +56,24 @@ pub trait Sink {
 /// # Errors
 /// Those of the sink.
 pub fn copy_subtree<S: Sink>(node: Node<'_>, sink: &mut S) -> Result<(), S::Error> {
+    copy_declaring(node, |_, _| true, sink)
+}
+
+/// As [`copy_subtree`], but the copy declares only those of the namespaces in scope at `node` that `keeps` says, and
+/// those that its names need.
+///
+/// # Errors
+/// Those of the sink.
+pub fn copy_declaring<S: Sink>(
+    node: Node<'_>,
+    keeps: impl Fn(&str, &str) -> bool,
+    sink: &mut S,
+) -> Result<(), S::Error> {
     let mut at = node;
     loop {
         let mut is_done = at != node && at.is_leaf() && sink.leaf(at)?;
         if !is_done {
-            enter(at, at == node, sink)?;
+            enter(at, (at == node).then_some(&keeps), sink)?;
             if let Some(child) = at.first_child() {
                 at = child;
                 continue;
@@ -85,7 +98,12 @@ pub fn copy_subtree<S: Sink>(node: Node<'_>, sink: &mut S) -> Result<(), S::Erro
     }
 }
 
-fn enter<S: Sink>(node: Node<'_>, is_top: bool, sink: &mut S) -> Result<(), S::Error> {
+/// `keeps`: of the top alone.
+fn enter<S: Sink>(
+    node: Node<'_>,
+    keeps: Option<&impl Fn(&str, &str) -> bool>,
+    sink: &mut S,
+) -> Result<(), S::Error> {
     match node.kind() {
         Kind::Root | Kind::Namespace => Ok(()),
         Kind::Text => sink.text(node.text()),
@@ -94,8 +112,9 @@ fn enter<S: Sink>(node: Node<'_>, is_top: bool, sink: &mut S) -> Result<(), S::E
         Kind::Attribute => sink.attribute(node.qname_ref(), node.text()),
         Kind::Element => {
             sink.start_element(node.qname_ref())?;
-            if is_top {
-                for (prefix, uri) in node.namespaces_in_scope().filter(|(p, _)| *p != "xml") {
+            if let Some(keeps) = keeps {
+                let is_kept = |(prefix, uri): &(&str, &str)| *prefix != "xml" && keeps(prefix, uri);
+                for (prefix, uri) in node.namespaces_in_scope().filter(is_kept) {
                     sink.namespace(prefix, uri)?;
                 }
             } else {

@@ -41,19 +41,39 @@ pub(super) fn type_error(what: &str, required: &str) -> Error {
     Error::Type(format!("{what} requires {required}"))
 }
 
+/// The document that an XPath is evaluated on; `None`: the body.
+fn document<'s>(
+    xpath: &'s Xpath,
+    context: &'s dyn EvalContext,
+    budget: &Budget,
+) -> Result<Option<&'s xml::Document>, Error> {
+    let Some(variable) = &xpath.variable else { return Ok(None) };
+    let name = node(variable, context, budget)?.plain_within(budget)?;
+    let missing = || Error::Missing(format!("no XML in variable `{}`", name.text()));
+    context.variable_xml(&name.text()).ok_or_else(missing).map(Some)
+}
+
+/// The nodes that an expression selects which is a call of `xpath` with a literal, and nothing else.
+pub(super) fn nodes<'s>(
+    expression: &'s Node,
+    context: &'s dyn EvalContext,
+    budget: &Budget,
+) -> Result<Option<xpath::NodeSet<'s>>, Error> {
+    let Node::Xpath(xpath) = expression else { return Ok(None) };
+    let XpathSource::Compiled(path) = &xpath.path else { return Ok(None) };
+    let on = (document(xpath, context, budget)?, None);
+    Ok(match xpath_bridge::evaluate(path, context, on, budget)? {
+        xpath::Value::NodeSet(nodes) => Some(nodes),
+        _ => None,
+    })
+}
+
 fn evaluate_xpath<'s>(
     xpath: &'s Xpath,
     context: &'s dyn EvalContext,
     budget: &Budget,
 ) -> Outcome<'s> {
-    let document = match &xpath.variable {
-        None => None,
-        Some(variable) => {
-            let name = node(variable, context, budget)?.plain_within(budget)?;
-            let missing = || Error::Missing(format!("no XML in variable `{}`", name.text()));
-            Some(context.variable_xml(&name.text()).ok_or_else(missing)?)
-        }
-    };
+    let document = document(xpath, context, budget)?;
     let pool = Pool::default();
     let on = (document, Some(&pool));
     let found = match &xpath.path {

@@ -129,6 +129,21 @@ impl SynapseExpression {
         Ok(Self::parse(source, mode, namespaces)?)
     }
 
+    /// Whether it is `xpath('...')`, and nothing else.
+    pub(crate) fn is_xpath(&self) -> bool {
+        let Node::Xpath(xpath) = &self.node else { return false };
+        matches!(xpath.path, XpathSource::Compiled(_))
+    }
+
+    /// The nodes that it selects, if it is `xpath('...')` and that selects nodes.
+    pub(crate) fn nodes<'c>(
+        &'c self,
+        context: &'c dyn EvalContext,
+        budget: &Budget,
+    ) -> Result<Option<xpath::NodeSet<'c>>, Error> {
+        evaluate::nodes(&self.node, context, budget)
+    }
+
     pub(crate) fn parse(
         source: &str,
         mode: Mode,

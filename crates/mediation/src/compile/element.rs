@@ -194,7 +194,8 @@ impl<'d> Element<'d> {
             }
             (None, None) => {
                 let message = format!("`{}` needs either `value` or `expression`", self.name());
-                compiler.error(self, message, None);
+                let help = "write `value=\"...\"` for a text, or `expression=\"...\"` for what is computed";
+                compiler.error(self, message, Some(help.to_owned()));
                 None
             }
         }

@@ -194,7 +194,7 @@ impl Compiler {
                     self.program.sequence_names.insert(name, id);
                 }
             }
-            "template" => self.declare_template(&element),
+            "template" => self.declare_template(&element, &name),
             "endpoint" => match artefact.attribute("", "key").filter(|key| !key.is_empty()) {
                 Some(key) => {
                     if self.claims("endpoint", &name, &element) {
@@ -333,6 +333,7 @@ impl Compiler {
 
     /// The sequence template of this name, if there is one; else an error.
     pub(crate) fn template_named(&mut self, element: &Element<'_>, name: &str) -> Option<Template> {
+        let name = &*in_registry_or(name);
         let found = self.program.templates.get(name).cloned();
         if found.is_none() {
             let help = nearest(name, self.program.templates.keys());
@@ -398,7 +399,11 @@ impl Compiler {
         let name = &*in_registry_or(name);
         let found = self.program.endpoint(name);
         if found.is_none() {
-            let help = nearest(name, self.program.endpoint_names.keys());
+            let computed = name.contains(['{', '$']);
+            let help = match computed {
+                true => Some("write a computed name as `key-expression`".to_owned()),
+                false => nearest(name, self.program.endpoint_names.keys()),
+            };
             self.error(element, format!("there is no endpoint `{name}`"), help);
         }
         self.artefacts.uses("endpoint", name);
@@ -468,11 +473,24 @@ fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n String>) -> Option<St
     nearest.map(|name| format!("did you mean `{name}`?"))
 }
 
-/// `node` as a document of its own, with the namespaces in scope.
+/// `node`, of an artefact, as a document of its own. Of the namespaces around it, it declares those whose prefixes occur in it: as in
+/// Micro Integrator, what is inserted into it does not come into the namespace of the artefact.
 pub(crate) fn serialise(node: xml::Node<'_>) -> Vec<u8> {
+    let is_mentioned = |prefix: &str| {
+        let prefix = format!("{prefix}:");
+        std::iter::once(node).chain(node.descendants()).any(|part| {
+            let values = part.attributes().map(xml::Node::text);
+            !part.is_element() && part.text().contains(&prefix)
+                || values.into_iter().any(|value| value.contains(&prefix))
+        })
+    };
+    let keeps = |prefix: &str, uri: &str| {
+        node.declarations().any(|declared| declared == (prefix, uri))
+            || !prefix.is_empty() && is_mentioned(prefix)
+    };
     let options = xml::WriterOptions { declaration: false, ..Default::default() };
     let written = xml::Writer::new(options).and_then(|mut writer| {
-        writer.tree(node)?;
+        xml::copy_declaring(node, keeps, &mut writer)?;
         writer.finish()
     });
     written.unwrap_or_default()

@@ -57,10 +57,9 @@ impl Compiler {
                     continue;
                 }
                 "enableAddressing" => {
-                    let help =
-                        "remove it, if no client needs header blocks of WS-Addressing in responses";
-                    self.unserved_child((&child, element), help);
-                    continue;
+                    let message = "`enableAddressing` of `proxy` has no effect: responses get no header blocks of \
+                                   WS-Addressing, and go to the client, whatever its `ReplyTo` says";
+                    self.warning(&child, message.to_owned(), None);
                 }
                 "policy" | "enableSec" | "enableRM" => {
                     self.unserved_child((&child, element), SECURED);

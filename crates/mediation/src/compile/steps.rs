@@ -6,8 +6,7 @@ use crate::program::{Sequence, SequenceId, Step, Template, TemplateParameter};
 use crate::{MEDIATORS, Mediator, limits};
 
 impl Compiler {
-    pub(super) fn declare_template(&mut self, element: &Element<'_>) {
-        let Some(name) = element.required(self, "name") else { return };
+    pub(super) fn declare_template(&mut self, element: &Element<'_>, name: &str) {
         let endpoint = element.child("endpoint");
         if element.child("sequence").is_none() && endpoint.is_none() {
             let message = "a template needs a `sequence` or an `endpoint`".to_owned();

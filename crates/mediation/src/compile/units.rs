@@ -39,12 +39,12 @@ pub(super) fn unit_at(units: &[Unit<'_>], problem: &Diagnostic) -> usize {
     last.or_else(|| of_file().next()).map_or(usize::MAX, |(number, _)| number)
 }
 
-/// A name of a sequence or an endpoint; of one in the registry, its path there.
+/// A name of a sequence, an endpoint or a template; of one in the registry, its path there.
 pub(super) fn in_registry_or(name: &str) -> Cow<'_, str> {
     model::resource_path(name).map_or(Cow::Borrowed(name), Cow::Owned)
 }
 
-/// The sequences and endpoints of the registry that `artefacts` name, and those that these name, by their paths.
+/// The sequences, endpoints and templates of the registry that `artefacts` name, and those that these name, by their paths.
 pub(super) fn in_registry<'s>(
     set: &'s ArtefactSet,
     artefacts: impl Iterator<Item = &'s xml::Document>,
@@ -67,10 +67,11 @@ pub(super) fn in_registry<'s>(
 
 /// Whether a resource or a local entry is an artefact that others name.
 fn is_named(node: xml::Node<'_>) -> bool {
-    node.namespace() == NAMESPACE && matches!(node.local_name(), "sequence" | "endpoint")
+    node.namespace() == NAMESPACE
+        && matches!(node.local_name(), "sequence" | "endpoint" | "template")
 }
 
-/// The sequences and endpoints in local entries that `units`, or these, name by the key of the entry. `sources`: local
+/// The sequences, endpoints and templates in local entries that `units`, or these, name by the key of the entry. `sources`: local
 /// entries with `src`, and what that is.
 pub(super) fn in_entries<'u>(
     units: &[Unit<'u>],

@@ -256,7 +256,7 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
         implementation.finish(compiler);
     }
     let on_hit = match element.child("onCacheHit") {
-        Some(on_hit) => Some(ending(compiler, &on_hit)?),
+        Some(on_hit) => ending(compiler, &on_hit)?,
         None => None,
     };
     let mut policy = Policy {
@@ -276,19 +276,21 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
     Some(Box::new(Find { cache, on_hit }))
 }
 
-/// The sequence of `onCacheHit`. The mediators behind the `cache` do not run any more: without a `respond` the message
-/// ends, as in Synapse.
-fn ending(compiler: &mut Compiler, on_hit: &Element<'_>) -> Option<SequenceId> {
+/// The sequence of `onCacheHit`; an empty one has none, as in Synapse. The mediators behind the `cache` do not run any
+/// more: without a `respond` the message ends, as there.
+#[allow(clippy::option_option, reason = "an error was reported, or the response is sent")]
+fn ending(compiler: &mut Compiler, on_hit: &Element<'_>) -> Option<Option<SequenceId>> {
     let sequence = match on_hit.optional("sequence") {
-        Some(name) => compiler.sequence_named(on_hit, name)?,
-        None => compiler.nested(on_hit),
+        Some(name) => Some(compiler.sequence_named(on_hit, name)?),
+        None if on_hit.children().next().is_some() => Some(compiler.nested(on_hit)),
+        None => None,
     };
     on_hit.finish(compiler);
-    Some(compiler.sequence_of(
-        on_hit,
-        "onCacheHit",
-        vec![Box::new(Hit::Enter(sequence)), Box::new(Hit::Drop)],
-    ))
+    Some(sequence.map(|sequence| {
+        let steps: Vec<Box<dyn Mediator>> =
+            vec![Box::new(Hit::Enter(sequence)), Box::new(Hit::Drop)];
+        compiler.sequence_of(on_hit, "onCacheHit", steps)
+    }))
 }
 
 /// The children of `protocol`.

@@ -9,7 +9,7 @@ use expression::{BodyUse, Expression, json, markup};
 use super::iterate::{Pieces, Split};
 use super::scatter_gather::Results;
 use super::split::{Items, Place, Target, body_json, fail, sequence, spliced};
-use crate::compile::{Compiler, Element, serialise};
+use crate::compile::{Compiler, Element};
 use crate::message::{Format, soap};
 use crate::program::SequenceId;
 use crate::run::Scene;
@@ -168,7 +168,7 @@ fn replace_nodes(
         // An item that was dropped stays as it was.
         let Some(part) = part else { continue };
         let Some(payload) = part.body.payload(scene.budget)? else { continue };
-        scene.budget.charge_memory(serialise(payload).len())?;
+        markup::charge_copy(payload, scene.budget)?;
         let new = document.import(payload)?;
         document.replace(*place, new)?;
     }

@@ -257,9 +257,18 @@ fn without_nodes(
     shell.body.replace(format, rest.write(undeclared())?, scene.budget)?;
     let at = {
         let view = scene.view(&shell);
-        attach.nodes(&view, scene.budget)?.first().map(|node| node.id())
+        let at = attach.nodes(&view, scene.budget)?.first().copied();
+        let at = at.ok_or_else(|| fail(format!("`{attach}` selects nothing")))?;
+        // The context of a path, `.`, is the document. In Synapse that is the envelope, also of a message without one.
+        let is_root = at.kind() == xml::Kind::Root;
+        let element = if is_root { at.document().element() } else { Some(at) };
+        let element = element.ok_or_else(|| fail(format!("`{attach}` selects no element")))?;
+        if format == Format::Soap12 && at.document().element() == Some(element) {
+            return Err(fail("an envelope of SOAP 1.2 has only a header and a body"));
+        }
+        element.id()
     };
-    Ok((shell, at.ok_or_else(|| fail(format!("`{attach}` selects nothing")))?))
+    Ok((shell, at))
 }
 
 /// The nodes of `copy` that are where `nodes` are in the document that it is a copy of.
@@ -314,9 +323,12 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
     let is_same = path == Some(source);
     let attach = match path {
         Some(path) if preserves => Some(element.compiled(compiler, path)?),
+        // Synapse's default, which is an XPath.
+        None if preserves && expression.selects_nodes() => Some(element.compiled(compiler, ".")?),
         None if preserves => {
-            let message = "`preservePayload` needs an `attachPath`".to_owned();
-            compiler.error(element, message, None);
+            let message = "`preservePayload` needs an `attachPath` here".to_owned();
+            let help = "write the path of the array again, or another one".to_owned();
+            compiler.error(element, message, Some(help));
             return None;
         }
         Some(_) | None => None,

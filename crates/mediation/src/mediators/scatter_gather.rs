@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use expression::{BodyUse, Expression, json};
+use expression::{BodyUse, Expression, json, markup};
 
 use super::aggregate::number_or_expression;
 use super::split::{body_json, enclosed, json_text, sequence, set_payload};
-use crate::compile::{Compiler, Element, serialise};
+use crate::compile::{Compiler, Element};
 use crate::message::Format;
 use crate::program::SequenceId;
 use crate::run::Scene;
@@ -149,15 +149,15 @@ impl Results {
     }
 
     fn xml(&self, scene: &Scene<'_>, part: &Message) -> Result<String, Failure> {
-        let selects = self.expression.as_ref().filter(|expression| expression.selects_nodes());
-        let bytes: Vec<u8> = match selects {
-            Some(expression) => {
-                let view = scene.view(part);
-                let nodes = expression.nodes(&view, scene.budget)?;
-                nodes.into_iter().filter(|node| node.is_element()).flat_map(serialise).collect()
-            }
-            None => part.body.payload(scene.budget)?.map(serialise).unwrap_or_default(),
+        let view = scene.view(part);
+        let nodes = match &self.expression {
+            Some(expression) => expression.nodes(&view, scene.budget)?,
+            None => part.body.payload(scene.budget)?.into_iter().collect(),
         };
+        let mut bytes = Vec::new();
+        for node in nodes.into_iter().filter(|node| node.is_element()) {
+            bytes.append(&mut markup::write(node, scene.budget)?);
+        }
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 }
@@ -192,6 +192,14 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
             }
             _ => element.ignores(compiler, &child, &["sequence", "aggregation"]),
         }
+    }
+    if let (Some(expression), Some(_)) = (&results.expression, &results.enclosing)
+        && !expression.may_select_nodes()
+    {
+        let message = format!("`{expression}` selects no elements for results in XML");
+        let help = "write an XPath, `${xpath('//name')}`".to_owned();
+        compiler.error(element, message, Some(help));
+        return None;
     }
     if sequences.is_empty() {
         compiler.error(element, "`scatter-gather` needs a `sequence`".to_owned(), None);

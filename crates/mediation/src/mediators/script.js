@@ -1,5 +1,6 @@
-// What a script sees of its message. `input` is JSON; the result is JSON with what the script changed.
-(function (input, run) {
+// What a script sees of its message. `input` is JSON. The result is a function of the script's last value, which returns
+// JSON with what the script changed.
+(function (input) {
   "use strict";
   const message = JSON.parse(input);
   const NativeDate = Date;
@@ -118,6 +119,9 @@
       delete scopes[of][keyOf(of, name)];
       changes.push(["remove", of, String(name)]);
     },
+    addHeader(mustUnderstand, content) {
+      changes.push(["header", mustUnderstand === true, String(content)]);
+    },
     getVariable(name) { return mc.getProperty(name, "variable"); },
     setVariable(name, value) { mc.setProperty(name, value, "variable"); },
     getTo() { return mc.getProperty("To"); },
@@ -143,6 +147,6 @@
     warn: line("WARN"), error: line("ERROR"), fatal: line("ERROR"),
   };
   globalThis.print = line("INFO");
-  const returned = run(mc);
-  return JSON.stringify({ changes, payload, lines, stop: returned === false });
+  globalThis.mc = mc;
+  return (returned) => JSON.stringify({ changes, payload, lines, stop: returned === false });
 })

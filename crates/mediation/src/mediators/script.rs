@@ -23,7 +23,7 @@ const PRELUDE: &str = include_str!("script.js");
 
 #[derive(Debug)]
 struct Script {
-    /// A function of `mc`.
+    /// Its last value is the mediator's result: false stops the message.
     source: String,
     uses: Uses,
 }
@@ -73,7 +73,7 @@ const E4X: &[&str] = &["new XML(", "new XMLList(", "XMLList(", "default xml name
 #[rustfmt::skip]
 const METHODS: &[&str] = &[
     "getPayloadJSON", "setPayloadJSON", "getPayloadXML", "setPayloadXML", "getEnvelopeXML",
-    "getProperty", "setProperty", "removeProperty", "getVariable", "setVariable",
+    "addHeader", "getProperty", "setProperty", "removeProperty", "getVariable", "setVariable",
     "getTo", "setTo", "getFrom", "setFrom", "getFaultTo", "setFaultTo", "getReplyTo", "setReplyTo",
     "getSoapAction", "getMessageID",
     "isResponse", "isSOAP11", "isSOAP12", "isDoingPOX", "getServiceLog",
@@ -149,8 +149,9 @@ impl Script {
         let before = turns.get();
         let outcome = with_engine(memory, Rc::clone(&turns), |context| {
             let prelude: Function<'_> = context.eval(PRELUDE).catch(context).map_err(said)?;
-            let script = function(context, &self.source)?;
-            prelude.call((input, script)).catch(context).map_err(said)
+            let changes: Function<'_> = prelude.call((input,)).catch(context).map_err(said)?;
+            let returned = evaluate(context, &*self.source).map_err(said)?;
+            changes.call((returned,)).catch(context).map_err(said)
         });
         let used = before.saturating_sub(turns.get());
         budget.charge_steps(used.saturating_mul(limits::SCRIPT_STEPS_PER_INTERRUPT))?;
@@ -263,6 +264,11 @@ fn apply(output: Ref<'_>, scene: &Scene<'_>, message: &mut Message) -> Result<bo
         }
     }
     for change in output.get("changes").into_iter().flat_map(Ref::elements) {
+        if string(change.at(0)) == "header" {
+            let must_understand = change.at(1).and_then(Ref::boolean) == Some(true);
+            add_header(&string(change.at(2)), must_understand, scene.budget, message)?;
+            continue;
+        }
         let scope = string(change.at(1));
         let scope = SCOPES.iter().find(|(name, _)| *name == scope).map(|(_, scope)| *scope);
         let scope = scope.unwrap_or(PropertyScope::Synapse);
@@ -283,6 +289,28 @@ fn apply(output: Ref<'_>, scene: &Scene<'_>, message: &mut Message) -> Result<bo
         }
     }
     Ok(output.get("stop").and_then(Ref::boolean) == Some(true))
+}
+
+/// Adds a header block.
+fn add_header(
+    text: &str,
+    must_understand: bool,
+    budget: &Budget,
+    message: &mut Message,
+) -> Result<(), Failure> {
+    let Some((document, header)) = message.body.edit_header(budget)? else { return Ok(()) };
+    budget.charge_scanning(text.len())?;
+    let block = xml::Document::parse(text.as_bytes())?;
+    budget.charge_memory(block.heap_bytes().saturating_mul(2))?;
+    let Some(root) = block.element() else { return Ok(()) };
+    let block = document.import(root)?;
+    document.append(header, block)?;
+    if let Some(envelope) = document.element().filter(|_| must_understand) {
+        let (prefix, namespace) = (envelope.prefix().to_owned(), envelope.namespace().to_owned());
+        let name = xml::QNameRef::new(&prefix, &namespace, "mustUnderstand");
+        document.set_attribute(block, name, "1")?;
+    }
+    Ok(())
 }
 
 fn fail(message: &str) -> Failure {
@@ -311,14 +339,14 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
         Some(key) => {
             parts.push(entry(compiler, element, key)?);
             let function = element.optional("function").unwrap_or("mediate");
-            format!("return {function}(mc);")
+            format!("{function}(mc);")
         }
         None => {
             parts.push(element.node().string_value().into_owned());
             String::new()
         }
     };
-    let source = format!("(function (mc) {{ {}\n{call}\n}})", parts.join("\n"));
+    let source = format!("{}\n{call}", parts.join("\n"));
     if source.len() > limits::SCRIPT_BYTES_MAX {
         let message = format!("the script is longer than {} bytes", limits::SCRIPT_BYTES_MAX);
         compiler.error(element, message, None);
@@ -351,7 +379,9 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
     }
     if let Err(error) = check(&source) {
         let is_markup = ["'<'", "'@'", "field name"].iter().any(|part| error.contains(part));
-        let help = is_markup.then(|| NO_E4X.to_owned());
+        let is_return = error.starts_with("return not in a function");
+        let help = if is_return { Some(LAST_VALUE) } else { is_markup.then_some(NO_E4X) };
+        let help = help.map(str::to_owned);
         compiler.error(element, format!("the script: {error}"), help);
         return None;
     }
@@ -362,11 +392,13 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
         json: any || has("getPayloadJSON"),
         xml: any || has("getPayloadXML"),
         envelope: any || has("getEnvelopeXML"),
-        writes: any || has("setPayload"),
+        writes: any || has("setPayload") || has("addHeader"),
     };
     Some(Box::new(Script { source, uses }))
 }
 
+const LAST_VALUE: &str =
+    "the last value of a script is its result: write that alone, without `return`";
 const NO_E4X: &str = "XML in JavaScript (E4X) is not served: write XML as text";
 
 /// Whether `part` is somewhere in the script where it cannot be in a comment or a string.
@@ -455,19 +487,27 @@ fn entry(compiler: &mut Compiler, element: &Element<'_>, key: &str) -> Option<St
     }
 }
 
-/// Whether it is JavaScript; nothing of it runs.
+/// Whether it is JavaScript; nothing of it runs, since it is left before.
 fn check(source: &str) -> Result<(), String> {
     let turns = Rc::new(Cell::new(limits::SCRIPT_CHECK_INTERRUPTS));
     with_engine(limits::SCRIPT_MEMORY_BYTES_MAX, turns, |context| {
-        function(context, source).map(drop)
+        match evaluate(context, format!("throw undefined; {source}")) {
+            Err(CaughtError::Value(value)) if value.is_undefined() => Ok(()),
+            Err(error) => Err(said(error)),
+            Ok(_) => Ok(()),
+        }
     })
 }
 
-fn function<'js>(context: &Ctx<'js>, source: &str) -> Result<Function<'js>, String> {
+/// The last value of a script.
+fn evaluate<'js>(
+    context: &Ctx<'js>,
+    source: impl Into<Vec<u8>>,
+) -> Result<rquickjs::Value<'js>, CaughtError<'js>> {
     let mut options = EvalOptions::default();
     options.strict = false;
     options.filename = Some(NAME.to_owned());
-    context.eval_with_options(source, options).catch(context).map_err(said)
+    context.eval_with_options(source, options).catch(context)
 }
 
 /// What went wrong, and where in the script.

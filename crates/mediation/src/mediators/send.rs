@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use expression::{BodyUse, Budget, Expression, json};
+use expression::{BodyUse, Budget, Expression, json, markup};
 
 use super::inline::Inline;
 use super::sequence::{Sequence, sequence_named};
-use crate::compile::{Compiler, Element, serialise};
+use crate::compile::{Compiler, Element};
 use crate::mediator::To;
 use crate::message::{Direction, Format, MESSAGE_TYPE, NO_ENTITY_BODY};
 use crate::pass_through::Routing;
@@ -269,8 +269,7 @@ pub(super) fn serialised(
     let view = scene.view(message);
     let Ok(nodes) = expression.nodes(&view, scene.budget) else { return Ok(None) };
     let Some(node) = nodes.first().filter(|node| node.is_element()) else { return Ok(None) };
-    let bytes = serialise(*node);
-    scene.budget.charge_memory(bytes.len())?;
+    let bytes = markup::write(*node, scene.budget)?;
     Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
 }
 
@@ -284,9 +283,12 @@ pub(super) fn stored(response: &Message, scene: &Scene<'_>) -> Result<PropertyVa
             document.ok().map(|it| PropertyValue::Json(Arc::new(it.into_owned())))
         }
         Format::Xml | Format::Soap11 | Format::Soap12 => {
-            let document =
-                body.payload(scene.budget)?.map(serialise).map(|xml| xml::Document::parse(&xml));
-            document.and_then(Result::ok).map(|it| PropertyValue::Xml(Arc::new(it)))
+            let document = body.payload(scene.budget)?.map(|payload| {
+                let xml = markup::write(payload, scene.budget)?;
+                scene.budget.release_memory(xml.len());
+                Ok::<_, Failure>(xml::Document::parse(&xml)?)
+            });
+            document.transpose()?.map(|it| PropertyValue::Xml(Arc::new(it)))
         }
         Format::Text | Format::Binary | Format::Form | Format::Multipart => None,
     };

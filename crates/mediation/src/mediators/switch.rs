@@ -56,7 +56,12 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
     for child in element.children() {
         match child.name() {
             "case" => {
-                let pattern = child.required(compiler, "regex")?;
+                child.ignore(&["regex"]);
+                // An empty one matches the empty text.
+                let pattern = match child.attribute("regex") {
+                    Some(pattern) => pattern,
+                    None => child.required(compiler, "regex")?,
+                };
                 let pattern = Pattern::compile(compiler, &child, pattern)?;
                 cases.push((pattern, compiler.nested(&child)));
             }

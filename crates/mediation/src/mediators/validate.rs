@@ -32,6 +32,8 @@ pub(crate) struct Schema {
     size: usize,
     /// Whether a search for the first violation takes no longer than the check.
     is_flat: bool,
+    /// Whether it is read as of a later draft than the one that it is of.
+    is_later: bool,
 }
 
 /// Keywords whose subschemas are applied to the same value, or again inside themselves. Below them, the validator visits
@@ -207,7 +209,17 @@ impl Schema {
             }
         };
         match Self::with_others(compiler, &text, key) {
-            Ok(schema) => Some(Keyed::Fixed(Arc::new(schema))),
+            Ok(schema) => {
+                if schema.is_later {
+                    let message = format!(
+                        "the schema `{key}` is of draft 4, which has no numbers as `exclusiveMaximum` and \
+                         `exclusiveMinimum`: it is read as of draft 7"
+                    );
+                    let help = "write the draft in `$schema`".to_owned();
+                    compiler.warning(element, message, Some(help));
+                }
+                Some(Keyed::Fixed(Arc::new(schema)))
+            }
             Err(error) => {
                 compiler.error(element, format!("the schema `{key}`: {error}"), None);
                 None
@@ -232,14 +244,21 @@ impl Schema {
         Err(format!("refers to more than {} others", limits::SCHEMA_REFERENCES_MAX))
     }
 
-    /// As in Synapse, one that names no draft is of draft 4. `base`: its URI.
+    /// As in Synapse, one that names no draft is of draft 4, and its limits may be as in later drafts. `base`: its URI.
     fn of(text: &str, (base, others): (&str, &Others)) -> Result<Self, String> {
         let value: serde_json::Value =
             serde_json::from_str(text).map_err(|error| error.to_string())?;
-        let draft = value.get("$schema").is_none().then_some(Draft::Draft4);
+        let named = value.get("$schema").and_then(serde_json::Value::as_str);
+        let is_of_draft_4 = named.is_none_or(|uri| uri.contains("/draft-04/"));
+        let is_later = is_of_draft_4 && has_later_limits(&value);
+        let draft = match (is_later, named) {
+            (true, _) => Some(Draft::Draft7),
+            (false, None) => Some(Draft::Draft4),
+            (false, Some(_)) => None,
+        };
         let schema = Self::made(value, draft, (base, others.clone()))?;
         let size = schema.size.saturating_add(others.found(|found| found.bytes));
-        Ok(Self { size, ..schema })
+        Ok(Self { size, is_later, ..schema })
     }
 
     /// `draft`: instead of the one that the schema names. It may not refer to others.
@@ -263,7 +282,20 @@ impl Schema {
         let validator = options.build(&value).map_err(|error| error.to_string())?;
         let is_flat = !branches(&value);
         let size = value.to_string().len();
-        Ok(Self { validator, value, size, is_flat })
+        Ok(Self { validator, value, size, is_flat, is_later: false })
+    }
+}
+
+/// Whether a schema has limits as draft 4 does not know them: Micro Integrator reads both forms.
+fn has_later_limits(schema: &serde_json::Value) -> bool {
+    use serde_json::Value;
+    match schema {
+        Value::Object(members) => members.iter().any(|(name, value)| {
+            matches!(name.as_str(), "exclusiveMaximum" | "exclusiveMinimum") && value.is_number()
+                || has_later_limits(value)
+        }),
+        Value::Array(items) => items.iter().any(has_later_limits),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
     }
 }
 

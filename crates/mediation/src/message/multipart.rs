@@ -15,6 +15,12 @@ use crate::{Code, Failure, limits};
 const ROOT: &str = "mediate";
 const FILE_NAME: &str = "filename";
 const TYPE: &str = "type";
+/// Of elements that say the name of their part, and of files that are not from a message: as Axis2's
+/// `MultipartFormDataFormatter` has them.
+const FORM_DATA: &str = "http://org.apache.axis2/xsd/form-data";
+const NAME: &str = "name";
+const CONTENT_TYPE: &str = "content-type";
+const CHARSET: &str = "charset";
 
 /// One part.
 #[derive(Debug, PartialEq, Eq)]
@@ -242,7 +248,8 @@ pub(crate) fn write(
         let file = child.attribute("", FILE_NAME);
         let decoded = file.and_then(|_| encoding::base64_decode(value.trim()));
         let content = decoded.unwrap_or_else(|| value.as_bytes().to_vec());
-        let name = mapping::member_name(child.local_name());
+        let own = child.attribute("", NAME).filter(|_| child.namespace() == FORM_DATA);
+        let name = own.map_or_else(|| mapping::member_name(child.local_name()), Cow::Borrowed);
         budget.charge_steps(types.len() as u64)?;
         // Of several parts of one name each has its own.
         let known = types.iter().position(|(known, _)| *known == *name);
@@ -286,6 +293,20 @@ fn sound(media: &str) -> &str {
     if is_sound { media } else { OCTETS }
 }
 
+/// The content type of a file.
+fn media(part: Node<'_>) -> Cow<'_, str> {
+    if let Some(read) = part.attribute("", TYPE) {
+        return sound(read).into();
+    }
+    match (part.attribute("", CONTENT_TYPE), part.attribute("", CHARSET)) {
+        (Some(media), Some(charset)) => {
+            sound(&format!("{media}; charset={charset}")).to_owned().into()
+        }
+        (Some(media), None) => sound(media).into(),
+        (None, _) => OCTETS.into(),
+    }
+}
+
 /// `known`: the content type that a text had.
 fn head(part: Node<'_>, name: &str, file: Option<&str>, known: Option<&str>) -> String {
     let escape = |text: &str| {
@@ -295,12 +316,11 @@ fn head(part: Node<'_>, name: &str, file: Option<&str>, known: Option<&str>) -> 
     let name = escape(name);
     let mut head = format!("Content-Disposition: form-data; name=\"{name}\"");
     let media = match file {
-        None => known,
+        None => known.map(Cow::Borrowed),
         Some(file) => {
             head.push_str(&format!("; filename=\"{}\"", escape(file)));
-            let media = part.attribute("", TYPE).map_or(OCTETS, sound);
             // One that had none is written without one.
-            Some(media).filter(|media| !media.is_empty())
+            Some(media(part)).filter(|media| !media.is_empty())
         }
     };
     head.push_str("\r\n");
@@ -353,6 +373,30 @@ mod tests {
         let text =
             |document: &xml::Document| document.write(xml::WriterOptions::default()).unwrap();
         assert_eq!(text(&document), text(&again));
+    }
+
+    #[test]
+    fn files_of_artefacts_have_the_attributes_of_axis2() {
+        let budget = Budget::default();
+        let part = |attributes: &str| {
+            let xml = format!("<m><file {attributes} filename=\"a.txt\">YQ==</file></m>");
+            let document = xml::Document::parse(xml.as_bytes()).unwrap();
+            let (written, _) = write(document.element().unwrap(), Some("B"), &[], &budget).unwrap();
+            String::from_utf8(written).unwrap()
+        };
+        let expect = |name: &str, media: &str| {
+            format!(
+                "--B\r\nContent-Disposition: form-data; name=\"{name}\"; filename=\"a.txt\"\r\n\
+                 Content-Type: {media}\r\n\r\na\r\n--B--\r\n"
+            )
+        };
+        let ours = format!("xmlns=\"{FORM_DATA}\" name=\"file1\" content-type=\"text/plain\"");
+        assert_eq!(part(&ours), expect("file1", "text/plain"));
+        let ascii = format!("{ours} charset=\"US-ASCII\"");
+        assert_eq!(part(&ascii), expect("file1", "text/plain; charset=US-ASCII"));
+        let injected = format!("{ours} charset=\"x&#13;&#10;X-Y: 1\"");
+        assert_eq!(part(&injected), expect("file1", OCTETS));
+        assert_eq!(part("name=\"file1\""), expect("file", OCTETS));
     }
 
     #[test]

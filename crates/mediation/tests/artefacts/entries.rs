@@ -122,6 +122,29 @@ fn with_registry(proxy: &str, resources: &[(&str, String)]) -> (Program, String)
 }
 
 #[test]
+fn templates_of_the_registry_are_called_by_their_paths() {
+    let proxy = format!(
+        "<proxy {NS} name=\"P\"><target><inSequence><call-template target=\"conf:templates/t.xml\"><with-param name=\"p\" \
+         value=\"1\"/></call-template><send><endpoint template=\"gov:e.xml\" uri=\"http://a/\"/></send></inSequence>\
+         </target></proxy>"
+    );
+    let diagnostics = |steps: &str| {
+        let template = format!(
+            "<template {NS} name=\"any\"><parameter name=\"p\"/><sequence>{steps}</sequence></template>"
+        );
+        let endpoint = "<endpoint><address uri=\"$uri\"/></endpoint>";
+        let endpoint = format!("<template {NS} name=\"any\">{endpoint}</template>");
+        let resources = [("conf:/templates/t.xml", template), ("gov:/e.xml", endpoint)];
+        let (program, diagnostics) = with_registry(&proxy, &resources);
+        (program.proxies().len(), diagnostics)
+    };
+    assert_eq!(diagnostics("<log/>"), (1, String::new()));
+    let (served, found) = diagnostics("<unknown/>");
+    assert_eq!(served, 0, "{found}");
+    assert!(found.contains("uses the template `conf:/templates/t.xml`"), "{found}");
+}
+
+#[test]
 fn sequences_and_endpoints_of_the_registry_are_artefacts_where_they_are_named() {
     let proxy = format!(
         "<proxy {NS} name=\"P\"><target inSequence=\"conf:/in.xml\"><endpoint key=\"gov:e.xml\"/></target></proxy>"

@@ -3,6 +3,7 @@
 use model::Place;
 
 use super::is_note;
+use crate::compile::units::in_registry_or;
 use crate::compile::{Compiler, Element, nearest, serialise};
 use crate::limits;
 use crate::program::Endpoint;
@@ -14,6 +15,7 @@ impl Compiler {
         element: &Element<'_>,
         name: &str,
     ) -> Option<Endpoint> {
+        let name = &*in_registry_or(name);
         let template = self.endpoint_templates.get(name).cloned();
         let values = self.template_values(element, name, template.as_ref())?;
         let Some(template) = template else {

@@ -117,10 +117,24 @@ fn removed(compiler: &mut Compiler, from: &Element<'_>, to: &Element<'_>) -> Opt
 fn nodes(compiler: &mut Compiler, at: &Element<'_>, path: &str) -> Option<Expression> {
     let path = at.compiled(compiler, path)?;
     if !path.selects_nodes() {
-        compiler.error(at, format!("`{path}` selects no part of the body"), None);
+        let help = "write a path, such as `//name`, or `json-eval($.name)`; for a property, the type `property`";
+        let message = format!("`{path}` selects no part of the body");
+        compiler.error(at, message, Some(help.to_owned()));
         return None;
     }
     Some(path)
+}
+
+/// Whether `source` is a part of the envelope, or a property, whose XML is the target.
+fn is_whole(source: &str) -> bool {
+    let source = source.trim();
+    matches!(source, "$body" | "$header" | "$env") || is_property_variable(source)
+}
+
+fn is_property_variable(source: &str) -> bool {
+    let name = source.strip_prefix("$ctx:").unwrap_or_default();
+    let is_part = |next: char| next.is_alphanumeric() || matches!(next, '_' | '-' | '.');
+    !name.is_empty() && name.chars().all(is_part)
 }
 
 /// Whether `source` is a call of `get-property`, without a path behind it.
@@ -162,6 +176,9 @@ fn target(compiler: &mut Compiler, to: &Element<'_>, action: Action) -> Option<T
             let source = to.required(compiler, "xpath")?;
             match json_target::paths(compiler, to, source, action == Action::Remove)? {
                 _ if is_property(source) => property_named(compiler, to, source)?,
+                paths if paths.is_empty() && action != Action::Remove && is_whole(source) => {
+                    Target::Custom(to.compiled(compiler, source)?)
+                }
                 paths if paths.is_empty() => Target::Custom(nodes(compiler, to, source)?),
                 paths => Target::Json(paths),
             }
