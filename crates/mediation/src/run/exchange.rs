@@ -85,7 +85,7 @@ impl Run {
                 return self.ask_body(branch);
             }
             Ok(Some(recipients)) => {
-                return self.to_all(branch, recipients, By::Send { receive }, context);
+                return self.copy_to_all(branch, recipients, By::Send { receive }, context);
             }
             Err(failure) => return Turn::Failed(branch, failure),
         }
@@ -139,7 +139,7 @@ impl Run {
     /// Starts a branch for each recipient with a copy of the message. One that sends it goes on behind them; after a call
     /// each copy goes on with its response. An `aggregate` finds the responses as it finds the parts of a fork. Source:
     /// Synapse's `RecipientListEndpoint`.
-    fn to_all(
+    fn copy_to_all(
         &mut self,
         mut branch: Box<Branch>,
         recipients: Vec<Recipient>,
@@ -213,7 +213,9 @@ impl Run {
                     branch.rewind();
                     return self.ask_body(branch);
                 }
-                Ok(Some(recipients)) => return self.to_all(branch, recipients, By::Call, context),
+                Ok(Some(recipients)) => {
+                    return self.copy_to_all(branch, recipients, By::Call, context);
+                }
                 Err(failure) => return Turn::Failed(branch, failure),
             }
         }
