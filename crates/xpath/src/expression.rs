@@ -181,11 +181,8 @@ impl Expression {
     pub fn reads_context_node(&self) -> bool {
         let mut reads = false;
         self.plan.visit(false, &mut |expr| {
-            reads |= match expr {
-                Expr::Path(path) => matches!(path.start, Start::Context),
-                Expr::Core(core, arguments) => core.reads_context(arguments.len()),
-                _ => false,
-            };
+            reads |= matches!(expr, Expr::Path(path) if matches!(path.start, Start::Context))
+                || matches!(expr, Expr::Core(core, all) if core.reads_context(all.len()));
         });
         reads
     }

@@ -324,22 +324,17 @@ impl Expr {
 
     /// `local-name() = 'name'`, also with `namespace-uri()`.
     fn compares_name(&self, name: &ExpandedName) -> bool {
-        let is = |core: Core, text: &str| match core {
-            Core::LocalName => text == name.local,
-            Core::NamespaceUri => text == name.namespace,
-            _ => false,
-        };
-        match self {
-            Self::And(all) => all.iter().all(|one| one.compares_name(name)),
-            Self::Compare(Comparison::Equal, sides) => match &**sides {
-                (Self::Core(core, none), Self::Literal(text))
-                | (Self::Literal(text), Self::Core(core, none)) => {
-                    none.is_empty() && is(*core, text)
-                }
-                _ => false,
-            },
-            _ => false,
+        if let Self::And(all) = self {
+            return all.iter().all(|one| one.compares_name(name));
         }
+        let Self::Compare(Comparison::Equal, sides) = self else { return false };
+        let ((Self::Core(core, none), Self::Literal(text))
+        | (Self::Literal(text), Self::Core(core, none))) = &**sides
+        else {
+            return false;
+        };
+        let wanted = [(Core::LocalName, &name.local), (Core::NamespaceUri, &name.namespace)];
+        none.is_empty() && wanted.iter().any(|(of, wanted)| of == core && **wanted == **text)
     }
 
     fn asks(&self, what: Core) -> bool {
