@@ -8,6 +8,8 @@ pub(super) use nodes::{of_nodes, read_nodes};
 use texts::{first_letter, index};
 pub(super) use values::{KEY_BYTES, Key};
 
+use std::ops::RangeInclusive;
+
 use super::evaluate::{Step, fail, is_number, printed};
 use crate::json::{self, Document, Kind, Limits, NODE_BYTES, Ref};
 use crate::pattern::Computed;
@@ -135,8 +137,9 @@ impl BuiltIn {
         TABLE.iter().find(|row| row.0 == name).map(|row| row.1)
     }
 
-    pub(super) fn takes(self, count: usize) -> bool {
-        TABLE.iter().any(|row| row.1 == self && (row.2..=row.3).contains(&count))
+    /// How many arguments it takes.
+    pub(super) fn arguments(self) -> RangeInclusive<usize> {
+        TABLE.iter().find(|row| row.1 == self).map_or(0..=0, |row| row.2..=row.3)
     }
 
     /// Whether it can be applied to a missing value.
@@ -260,7 +263,7 @@ impl<'s> Application<'_, 's> {
             BuiltIn::Length => Ok(whole(self.text()?.chars().count())),
             BuiltIn::Size => match self.value.json() {
                 Some(json) => Ok(whole(json.len())),
-                None => fail(self.at, "`?size` requires a sequence or a hash"),
+                None => self.wrong_kind("a sequence or a hash"),
             },
             BuiltIn::HasContent => Ok(Value::Boolean(match &self.value {
                 Value::Null => false,
@@ -341,7 +344,7 @@ impl<'s> Application<'_, 's> {
             BuiltIn::Abs => match self.value {
                 Value::Integer(number) => Ok(Value::Integer(number.saturating_abs())),
                 Value::Double(number) => Ok(Value::Double(number.abs())),
-                _ => fail(self.at, "`?abs` requires a number"),
+                _ => self.wrong_kind("a number"),
             },
             BuiltIn::Boolean => match self.text()? {
                 "true" => Ok(Value::Boolean(true)),
@@ -361,18 +364,33 @@ impl<'s> Application<'_, 's> {
             BuiltIn::IsBoolean => Ok(Value::Boolean(matches!(self.value, Value::Boolean(_)))),
             BuiltIn::IsSequence => Ok(Value::Boolean(self.kind() == Some(Kind::Array))),
             BuiltIn::IsHash => Ok(Value::Boolean(self.kind() == Some(Kind::Object))),
-            BuiltIn::NodeName => self.wrong("a node of an XML payload"),
+            BuiltIn::NodeName => self.wrong_kind("a node of an XML payload"),
             // The machine sorts, since a key may be a node.
-            BuiltIn::SortBy => self.wrong("a sequence"),
+            BuiltIn::SortBy => self.wrong_kind("a sequence"),
             BuiltIn::Then => match self.value {
                 Value::Boolean(truth) => self.argument(usize::from(!truth)).cloned(),
-                _ => fail(self.at, "`?then` requires a boolean"),
+                _ => self.wrong_kind("a boolean"),
             },
         }
     }
 
     fn wrong<T>(&self, required: &str) -> Step<T> {
         fail(self.at, format!("`?{}` requires {required}", self.built_in.name()))
+    }
+
+    /// The value is of another kind.
+    fn wrong_kind<T>(&self, required: &str) -> Step<T> {
+        let found = match &self.value {
+            Value::Null => "missing; give a default with `!`",
+            Value::Text(_) => "a string; use `?number`, `?boolean`, `?split` or `?eval_json`",
+            Value::Integer(_) | Value::Double(_) => "a number; convert with `?string`",
+            Value::Boolean(_) => "a boolean; convert with `?string`",
+            Value::Json(_) | Value::Made(_) if self.kind() == Some(Kind::Object) => {
+                "a hash; name a member of it, or use `?keys` or `?values`"
+            }
+            Value::Json(_) | Value::Made(_) => "a sequence; use `<#list>`, `?join` or `[0]`",
+        };
+        self.wrong(&format!("{required}, but the value is {found}"))
     }
 
     /// Charges six bytes for each byte of `text` that `escaped` selects.
@@ -384,7 +402,7 @@ impl<'s> Application<'_, 's> {
     fn text(&self) -> Step<&str> {
         match &self.value {
             Value::Text(text) => Ok(text),
-            _ => self.wrong("a string"),
+            _ => self.wrong_kind("a string"),
         }
     }
 
@@ -416,7 +434,7 @@ impl<'s> Application<'_, 's> {
     fn array(&self) -> Step<Ref<'_>> {
         match self.value.json().filter(|json| json.kind() == Kind::Array) {
             Some(array) => Ok(array),
-            None => self.wrong("a sequence"),
+            None => self.wrong_kind("a sequence"),
         }
     }
 }

@@ -17,20 +17,17 @@ pub(super) use arithmetic::{is_number, printed};
 
 /// Why a run stopped.
 pub(super) enum Stop {
-    Budget(BudgetExceeded),
+    /// Of the budget or the body.
+    Error(Error),
     /// An error at an offset of the source; `!` and `??` catch those of `missing` values.
-    Failed {
-        at: usize,
-        message: String,
-        missing: bool,
-    },
+    Failed { at: usize, message: String, missing: bool },
 }
 
 pub(super) type Step<T> = Result<T, Stop>;
 
 impl From<BudgetExceeded> for Stop {
     fn from(exceeded: BudgetExceeded) -> Self {
-        Self::Budget(exceeded)
+        Self::Error(exceeded.into())
     }
 }
 
@@ -75,7 +72,7 @@ pub(super) fn run(
     let done = machine.nodes(&template.nodes);
     *into = machine.out;
     done.map_err(|stop| match stop {
-        Stop::Budget(exceeded) => exceeded.into(),
+        Stop::Error(error) => error,
         Stop::Failed { at, message, .. } => {
             let (line, column) = error::position(template.source.as_bytes(), at);
             Error::Template { line, column, message }
@@ -281,7 +278,7 @@ impl<'s> Machine<'s> {
                 Value::Made(Box::new(builder.finish()))
             }
             Kind::Range { from, to, exclusive } => self.range(from, to, *exclusive)?,
-            Kind::Name(name) => return self.name(name, at),
+            Kind::Name(name) => return self.name(name),
             Kind::Member(of, name) => return self.member(of, name, at),
             Kind::Index(of, index) => {
                 let index = self.plain(index)?;

@@ -166,7 +166,7 @@ impl<'s> Parser<'s> {
 
     fn directive(&mut self, piece: Piece<'s>) -> Compiled<Vec<Node>> {
         if self.depth > crate::limits::EXPRESSION_DEPTH_MAX {
-            return Err(self.error(piece.at, "directives nested too deeply"));
+            return Err(self.error(piece.at, "directives nested too deeply; use several templates"));
         }
         match word(piece) {
             "if" => self.choice(piece).map(|node| vec![node]),
@@ -178,7 +178,12 @@ impl<'s> Parser<'s> {
                         if closing.what == What::Tag(true) && word(closing) == "sep" => {}
                     // Without a closing tag it extends to the end of the list's body.
                     End::Tag(_) => self.next -= 1,
-                    End::Source => return Err(self.error(piece.at, "`<#sep>` outside of a list")),
+                    End::Source => {
+                        return Err(self.error(
+                            piece.at,
+                            "`<#sep>` outside of a list; add `</#list>` behind it",
+                        ));
+                    }
                 }
                 Ok(vec![Node::Separator(nodes)])
             }
@@ -340,7 +345,7 @@ impl<'s> Parser<'s> {
     fn name(&self, cursor: &mut Cursor<'_>) -> Compiled<Box<str>> {
         cursor.space();
         match cursor.name() {
-            "" => Err(cursor.error("name expected")),
+            "" => Err(cursor.error("name expected: letters, digits and `_`")),
             name => Ok(name.into()),
         }
     }

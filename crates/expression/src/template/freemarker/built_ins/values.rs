@@ -51,7 +51,7 @@ impl<'s> Application<'_, 's> {
 
     pub(super) fn names(&self) -> Step<Value<'s>> {
         let Some(object) = self.value.json().filter(|json| json.kind() == Kind::Object) else {
-            return self.wrong("a hash");
+            return self.wrong_kind("a hash");
         };
         let mut builder = Builder::new();
         builder.begin_array();
@@ -80,7 +80,7 @@ impl<'s> Application<'_, 's> {
         match self.value {
             Value::Integer(number) => Ok(Value::Integer(number)),
             Value::Double(number) => Ok(crate::value::number(&format!("{:.0}", by(number)))),
-            _ => self.wrong("a number"),
+            _ => self.wrong_kind("a number"),
         }
     }
 }

@@ -2,13 +2,13 @@
 
 use super::super::nodes::Nodes;
 use super::super::{Expr, Kind, LoopProperty, built_ins};
-use super::{Machine, Model, Step, fail};
+use super::{Machine, Model, Step, Stop, fail};
 use crate::context::PropertyScope;
 use crate::json::{self, Builder};
 use crate::{Error, Value};
 
 impl<'s> Machine<'s> {
-    pub(super) fn name(&mut self, name: &str, at: usize) -> Step<Option<Model<'s>>> {
+    pub(super) fn name(&mut self, name: &str) -> Step<Option<Model<'s>>> {
         self.charge_names()?;
         if let Some((_, value)) = self.names.iter().find(|(known, _)| *known == name) {
             if let Model::Value(copied @ (Value::Made(_) | Value::Text(_))) = value {
@@ -19,10 +19,7 @@ impl<'s> Machine<'s> {
         if name != "payload" {
             return Ok(None);
         }
-        self.payload().map(Some).or_else(|error| match error {
-            Error::Budget(exceeded) => Err(exceeded.into()),
-            error => fail(at, error.to_string()),
-        })
+        self.payload().map(Some).map_err(Stop::Error)
     }
 
     fn payload(&self) -> Result<Model<'s>, Error> {

@@ -84,7 +84,9 @@ impl Parser<'_> {
         loop {
             length += 1;
             if length > crate::limits::JSONPATH_STEPS_MAX {
-                return Err(cursor.error("too many members and built-ins in a row"));
+                return Err(
+                    cursor.error("too many members and built-ins in a row; use `<#assign>`")
+                );
             }
             if length > 1 {
                 cursor.operator()?;
@@ -151,7 +153,10 @@ impl Parser<'_> {
         };
         if let (Some(property), Kind::Name(of)) = (property, &*left.kind) {
             if !self.loops.contains(of) {
-                return Err(self.error(at, format!("`{of}` is not a loop variable here")));
+                return Err(self.error(
+                    at,
+                    format!("`{of}` is not a loop variable here; use it inside of its `<#list>`"),
+                ));
             }
             return Ok(expr(at, Kind::Loop(of.clone(), property)));
         }
@@ -182,10 +187,11 @@ impl Parser<'_> {
                 cursor.expect(",")?;
             }
         }
-        if !built_in.takes(arguments.len()) {
-            return Err(
-                self.error(at, format!("`?{name}` does not take {} arguments", arguments.len()))
-            );
+        let takes = built_in.arguments();
+        if !takes.contains(&arguments.len()) {
+            let message = format!("`?{name}` does not take {} arguments", arguments.len());
+            let (fewest, most) = (takes.start(), takes.end());
+            return Err(self.error(at, format!("{message}; give {fewest} to {most}")));
         }
         Ok(expr(at, Kind::BuiltIn(left, built_in, arguments)))
     }
@@ -269,7 +275,7 @@ impl Parser<'_> {
             let mut cursor = Cursor::inside(inside, outer)?;
             parts += 1;
             let printed = if parts > 64 {
-                Err(cursor.error("too many interpolations"))
+                Err(cursor.error("too many interpolations; use several strings"))
             } else {
                 cursor.operator().and_then(|()| self.expression(&mut cursor))
             };
@@ -295,7 +301,11 @@ impl Parser<'_> {
                 let message = "special variables are not supported; pass the value as an argument";
                 return Err(cursor.error(message));
             }
-            "" => return Err(cursor.error("value expected")),
+            "" => {
+                let message =
+                    "value expected, such as `payload.name`, `args.arg1`, `\"text\"` or `1`";
+                return Err(cursor.error(message));
+            }
             "true" => expr(at, Kind::Literal(Value::Boolean(true))),
             "false" => expr(at, Kind::Literal(Value::Boolean(false))),
             name => {
