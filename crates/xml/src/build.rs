@@ -71,7 +71,7 @@ impl Document {
         let mut machine = Machine::new(options.limits, input.start());
         let most = usize::try_from(options.limits.nodes).unwrap_or(usize::MAX);
         let nodes = nodes_of(view.source).min(most);
-        let mut tree = Tree::for_reading(nodes, &mut machine);
+        let mut tree = Tree::for_reading(nodes);
         read(view, &mut machine, &mut tree).map_err(|error| error.locate(input.text()))?;
         let source = match (owner, input.borrowed()) {
             (Some(owner), Some(text)) => owner.slice_ref(text),
@@ -125,8 +125,7 @@ fn nodes_in(text: &[u8]) -> usize {
 
 /// Completes the `tree` of `source`.
 pub(crate) fn finish(tree: Tree, machine: &mut Machine, dtd: &Dtd, source: ByteString) -> Document {
-    let Tree { mut document, open, .. } = tree;
-    machine.levels = open;
+    let Tree { mut document, .. } = tree;
     let source_len = source.len();
     let mut added = std::mem::take(&mut machine.composed);
     if machine.entities_used() {
@@ -156,11 +155,25 @@ pub(crate) fn finish(tree: Tree, machine: &mut Machine, dtd: &Dtd, source: ByteS
     document
 }
 
+/// Between `resume` and `pause` the last child of the innermost open element refers to the next node, as if it were a sibling.
 impl StepSink for Tree {
+    const TAKES_ALL: bool = true;
+
+    #[inline]
+    fn resume(&mut self) -> usize {
+        let (_, last) = self.top;
+        if last != NONE {
+            self.set_next(last, self.next_child());
+        }
+        self.count()
+    }
+
     #[inline(always)]
     fn element(&mut self, qname: u32, at: u32) {
-        let index = self.push(at, ELEMENT | (qname << VALUE_SHIFT));
-        self.enter(index);
+        let index = self.next_child();
+        let b = ELEMENT | (qname << VALUE_SHIFT);
+        self.document.nodes.push(Record { parent: self.top.0, next: NONE, a: at, b });
+        self.top = (index, NONE);
     }
 
     #[inline]
@@ -168,70 +181,41 @@ impl StepSink for Tree {
         self.start((qname, at), attributes, &[]);
     }
 
-    #[inline]
-    fn text(&mut self, span: Span) {
-        self.push_text(TEXT, span);
-    }
-
-    #[inline]
-    fn end(&mut self) {
-        self.leave();
-    }
-
-    #[inline]
-    fn takes_more(&self) -> bool {
-        true
-    }
-
-    #[inline]
-    fn leaves(&mut self) -> Option<Leaves<'_>> {
-        let Self { document, top: (parent, last), .. } = self;
-        let first = number(document.nodes.len());
-        Some(Leaves { nodes: &mut document.nodes, parent: *parent, last, first, next: first })
-    }
-}
-
-/// Receives elements that contain text alone and follow each other.
-pub(crate) struct Leaves<'t> {
-    nodes: &'t mut Vec<Record>,
-    parent: u32,
-    /// The last child of the parent before them.
-    last: &'t mut u32,
-    /// The index of the first of them, and of the next.
-    first: u32,
-    next: u32,
-}
-
-impl Leaves<'_> {
-    #[inline]
-    pub(crate) fn add(&mut self, qname: u32, at: u32, text: Span) {
-        let index = self.next;
-        self.next = index.wrapping_add(2);
-        let (element, content) =
-            (ELEMENT | (qname << VALUE_SHIFT), TEXT | (text.len << VALUE_SHIFT));
-        self.nodes.extend_from_slice(&[
-            Record { parent: self.parent, next: self.next, a: at, b: element },
+    #[inline(always)]
+    fn leaf(&mut self, qname: u32, at: u32, text: Span) {
+        let index = self.next_child();
+        let (b, content) = (ELEMENT | (qname << VALUE_SHIFT), TEXT | (text.len << VALUE_SHIFT));
+        self.document.nodes.extend([
+            Record { parent: self.top.0, next: index.wrapping_add(2), a: at, b },
             Record { parent: index, next: NONE, a: text.start, b: content },
         ]);
+        self.top.1 = index;
     }
 
-    /// Returns whether there are any.
+    #[inline(always)]
+    fn text(&mut self, span: Span) {
+        let index = self.next_child();
+        let (next, b) = (index.wrapping_add(1), TEXT | (span.len << VALUE_SHIFT));
+        self.document.nodes.push(Record { parent: self.top.0, next, a: span.start, b });
+        self.top.1 = index;
+    }
+
+    #[inline(always)]
+    fn end(&mut self) {
+        let (ended, last) = self.top;
+        // The next one of the root is none as well.
+        self.set_next(last, NONE);
+        let next = self.next_child();
+        if let Some(record) = self.document.nodes.get_mut(ended as usize) {
+            record.next = next;
+            self.top = (record.parent, ended);
+        }
+    }
+
     #[inline]
-    pub(crate) fn finish(self) -> bool {
-        let Self { nodes, last, first, next, .. } = self;
-        if first == next {
-            return false;
-        }
-        let before = std::mem::replace(last, next.wrapping_sub(2));
-        // The last one has no next one yet.
-        for (index, next) in [(before, first), (*last, NONE)] {
-            if index != NONE
-                && let Some(record) = nodes.get_mut(index as usize)
-            {
-                record.next = next;
-            }
-        }
-        true
+    fn pause(&mut self) -> usize {
+        self.set_next(self.top.1, NONE);
+        self.count()
     }
 }
 
@@ -249,8 +233,6 @@ pub(crate) struct Tree {
     pub(crate) document: Document,
     /// The innermost open node with its last child so far.
     top: (u32, u32),
-    /// Those around it.
-    open: Vec<(u32, u32)>,
 }
 
 impl Default for Tree {
@@ -261,9 +243,8 @@ impl Default for Tree {
 
 impl Tree {
     /// For a document that is read: [`finish`] adds the names.
-    pub(crate) fn for_reading(nodes: usize, machine: &mut Machine) -> Self {
-        let document = Document::with_capacity(nodes, SharedNames::none());
-        Self { document, top: (ROOT, NONE), open: std::mem::take(&mut machine.levels) }
+    pub(crate) fn for_reading(nodes: usize) -> Self {
+        Self::of(Document::with_capacity(nodes, SharedNames::none()))
     }
 
     /// For a copy of `source` without its nodes. The caller adds them, and renumbers what refers to them.
@@ -274,7 +255,7 @@ impl Tree {
     }
 
     fn of(document: Document) -> Self {
-        Self { document, top: (ROOT, NONE), open: Vec::with_capacity(16) }
+        Self { document, top: (ROOT, NONE) }
     }
 
     /// Adds a node as the last child of the innermost open one.
@@ -296,6 +277,27 @@ impl Tree {
             record.next = index;
         }
         index
+    }
+
+    /// Nodes and attributes, of which the first is unused.
+    #[inline]
+    fn count(&self) -> usize {
+        let attributes = self.document.attributes.len().saturating_sub(1);
+        self.document.nodes.len().wrapping_add(attributes)
+    }
+
+    /// The index of the next node.
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "the limit on nodes has 32 bits")]
+    fn next_child(&self) -> u32 {
+        self.document.nodes.len() as u32
+    }
+
+    #[inline(always)]
+    fn set_next(&mut self, index: u32, next: u32) {
+        if let Some(record) = self.document.nodes.get_mut(index as usize) {
+            record.next = next;
+        }
     }
 
     /// Adds a step.
@@ -355,7 +357,7 @@ impl Tree {
             record = (number(self.document.tags.len()), record.1 | TAGGED);
         }
         let index = self.push(record.0, record.1);
-        self.enter(index);
+        self.enter();
         if record.1 & TAGGED != 0 {
             let attribute = self.attributes(attributes, index);
             let declaration = self.declarations(declared);
@@ -400,20 +402,21 @@ impl Tree {
         first
     }
 
+    /// Opens the last child.
     #[inline]
-    pub(crate) fn enter(&mut self, index: u32) {
-        let around = std::mem::replace(&mut self.top, (index, NONE));
-        self.open.push(around);
+    pub(crate) fn enter(&mut self) {
+        self.top = (self.top.1, NONE);
     }
 
     /// Returns whether an element was open.
     #[inline]
     pub(crate) fn leave(&mut self) -> bool {
-        let around = self.open.pop();
-        if let Some(around) = around {
-            self.top = around;
+        let (ended, _) = self.top;
+        let parent = self.document.record(ended).parent;
+        if parent != NO_PARENT {
+            self.top = (parent, ended);
         }
-        around.is_some()
+        parent != NO_PARENT
     }
 
     #[inline]

@@ -2,7 +2,7 @@
 //! comparison per node unless a name is written with several prefixes.
 
 use crate::document::{
-    COMMENT, Document, ELEMENT, KIND_MASK, NONE, PI, Record, TAGGED, TEXT, VALUE_SHIFT,
+    COMMENT, Document, ELEMENT, KIND_MASK, NO_PARENT, NONE, PI, Record, TAGGED, TEXT, VALUE_SHIFT,
 };
 use crate::names::NameId;
 use crate::node::{Descendants, Kind, Node};
@@ -60,6 +60,8 @@ impl NodeFilter {
 pub struct FilteredDescendants<'d> {
     document: &'d Document,
     filter: NodeFilter,
+    /// Its children are passed over.
+    over: u32,
     visited: u64,
     walk: Walk<'d>,
 }
@@ -80,6 +82,26 @@ impl FilteredDescendants<'_> {
     pub fn take_visited(&mut self) -> u64 {
         std::mem::take(&mut self.visited)
     }
+
+    /// From here on the children of `parent` are passed over, until this is called for another node; what is below them
+    /// is not.
+    #[inline]
+    pub fn pass_over(&mut self, parent: Node<'_>) {
+        self.over = parent.index();
+    }
+}
+
+/// Records that are compared at once.
+const RECORDS: usize = 4;
+
+/// The index of the first record that matches.
+#[inline]
+fn position(records: &[Record], matches: impl Fn(&Record) -> bool) -> Option<usize> {
+    let (chunks, _) = records.as_chunks::<RECORDS>();
+    let passed = chunks.iter().position(|chunk| chunk.iter().any(&matches)).unwrap_or(chunks.len());
+    let passed = passed.wrapping_mul(RECORDS);
+    let found = records.get(passed..)?.iter().position(matches)?;
+    Some(passed.wrapping_add(found))
 }
 
 impl<'d> Iterator for FilteredDescendants<'d> {
@@ -87,11 +109,12 @@ impl<'d> Iterator for FilteredDescendants<'d> {
 
     #[inline]
     fn next(&mut self) -> Option<Node<'d>> {
-        let (document, filter) = (self.document, self.filter);
+        let (document, filter, over) = (self.document, self.filter, self.over);
+        let matches = |record: &Record| filter.matches(document, record) && record.parent != over;
         match &mut self.walk {
             Walk::Array { at, end } => {
                 let left = document.nodes.get(*at as usize..*end as usize)?;
-                let passed = left.iter().position(|record| filter.matches(document, record));
+                let passed = position(left, matches);
                 let passed = crate::names::number(passed.unwrap_or(left.len()));
                 let found = at.saturating_add(passed);
                 self.visited = self.visited.saturating_add(u64::from(passed)).saturating_add(1);
@@ -100,7 +123,7 @@ impl<'d> Iterator for FilteredDescendants<'d> {
             }
             Walk::Tree(all) => all.find(|node| {
                 self.visited = self.visited.saturating_add(1);
-                filter.matches(document, &node.record())
+                matches(&node.record())
             }),
         }
     }
@@ -193,7 +216,7 @@ impl<'d> Node<'d> {
             Some((at, end)) => Walk::Array { at, end },
             None => Walk::Tree(self.descendants()),
         };
-        FilteredDescendants { document: self.document(), filter, visited: 0, walk }
+        FilteredDescendants { document: self.document(), filter, over: NO_PARENT, visited: 0, walk }
     }
 
     /// The children that match.

@@ -98,7 +98,6 @@ pub(crate) struct Scratch {
     declared: Vec<(Symbol, Symbol)>,
     open: Vec<Open>,
     raw_attributes: Vec<tags::RawAttribute>,
-    levels: Vec<(u32, u32)>,
 }
 
 impl Scratch {
@@ -109,7 +108,6 @@ impl Scratch {
             declared: Vec::new(),
             open: Vec::with_capacity(16),
             raw_attributes: Vec::new(),
-            levels: Vec::with_capacity(16),
         }
     }
 
@@ -118,8 +116,7 @@ impl Scratch {
         let is_large = self.attributes.capacity() > KEPT_ITEMS_MAX
             || self.declared.capacity() > KEPT_ITEMS_MAX
             || self.open.capacity() > KEPT_ITEMS_MAX
-            || self.raw_attributes.capacity() > KEPT_ITEMS_MAX
-            || self.levels.capacity() > KEPT_ITEMS_MAX;
+            || self.raw_attributes.capacity() > KEPT_ITEMS_MAX;
         if is_large || !self.namespaces.reset() {
             return false;
         }
@@ -127,7 +124,6 @@ impl Scratch {
         self.declared.clear();
         self.open.clear();
         self.raw_attributes.clear();
-        self.levels.clear();
         true
     }
 }
@@ -154,8 +150,6 @@ pub(crate) struct Machine {
     reference_at: usize,
     open: Vec<Open>,
     raw_attributes: Vec<tags::RawAttribute>,
-    /// Of the tree, which has it while it grows.
-    pub(crate) levels: Vec<(u32, u32)>,
     phase: Phase,
     doctype_passed: bool,
     pending_end: bool,
@@ -171,7 +165,6 @@ impl Drop for Machine {
             declared: std::mem::take(&mut self.declared),
             open: std::mem::take(&mut self.open),
             raw_attributes: std::mem::take(&mut self.raw_attributes),
-            levels: std::mem::take(&mut self.levels),
         };
         if scratch.reset() {
             shared::keep(scratch);
@@ -181,8 +174,7 @@ impl Drop for Machine {
 
 impl Machine {
     pub(crate) fn new(limits: Limits, start: usize) -> Self {
-        let Scratch { namespaces, attributes, declared, open, raw_attributes, levels } =
-            shared::scratch();
+        let Scratch { namespaces, attributes, declared, open, raw_attributes } = shared::scratch();
         Self {
             namespaces,
             attributes,
@@ -196,7 +188,6 @@ impl Machine {
             reference_at: 0,
             open,
             raw_attributes,
-            levels,
             phase: Phase::Prolog,
             doctype_passed: false,
             pending_end: false,

@@ -445,20 +445,28 @@ impl Names {
 
 /// Less is not worth a reallocation.
 const SPARE_BYTES: usize = 64;
+/// With so many bytes in use less than an eighth of them is not, since they would be copied.
+const COPIED_BYTES: usize = 4096;
 
 /// Releases what a text does not need.
 pub(crate) fn shrink_text(text: &mut String) {
-    if text.capacity() > text.len().saturating_add(SPARE_BYTES) {
+    if is_much(text.capacity(), text.len()) {
         text.shrink_to_fit();
     }
 }
 
 /// Releases what a list does not need.
 pub(crate) fn shrink<T>(list: &mut Vec<T>) {
-    let spare = list.capacity().wrapping_sub(list.len());
-    if spare.saturating_mul(size_of::<T>()) > SPARE_BYTES {
+    let bytes = |items: usize| items.saturating_mul(size_of::<T>());
+    if is_much(bytes(list.capacity()), bytes(list.len())) {
         list.shrink_to_fit();
     }
+}
+
+/// Whether what is not used is worth a reallocation.
+fn is_much(capacity: usize, used: usize) -> bool {
+    let kept = if used < COPIED_BYTES { SPARE_BYTES } else { used / 8 };
+    capacity.wrapping_sub(used) > kept
 }
 
 #[inline]

@@ -13,6 +13,7 @@ const NO_ENVIRONMENT: u32 = 0;
 /// A name as written, by its symbol.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Raw {
+    symbol: Symbol,
     prefix: Symbol,
     local: Symbol,
     /// The element that followed this one last time: the prediction.
@@ -29,6 +30,7 @@ pub(crate) struct Raw {
 }
 
 const UNSPLIT: Raw = Raw {
+    symbol: EMPTY,
     prefix: UNBOUND,
     local: EMPTY,
     next: EMPTY,
@@ -143,24 +145,22 @@ pub(crate) struct Prediction<'n> {
     raws: &'n [Raw],
     /// Whose scope it is.
     pub(crate) environment: u32,
-    pub(crate) last: Symbol,
 }
 
 impl<'n> Prediction<'n> {
     /// The name predicted after `raw`, if it follows, with `>` after it, and is resolved as an element in this scope.
-    #[inline]
-    pub(crate) fn after(&self, raw: &Raw, text: &[u8]) -> Option<(Symbol, &'n Raw)> {
-        let (symbol, raw) = self.element_after(raw)?;
-        raw.is_closed(text).then_some((symbol, raw))
+    #[inline(always)]
+    pub(crate) fn after(&self, raw: &Raw, text: &[u8]) -> Option<&'n Raw> {
+        let raw = self.element_after(raw)?;
+        raw.is_closed(text).then_some(raw)
     }
 
     /// The name predicted after `raw`, if it is resolved as an element in this scope.
-    #[inline]
-    pub(crate) fn element_after(&self, raw: &Raw) -> Option<(Symbol, &'n Raw)> {
-        let symbol = raw.next;
-        let raw = self.named(symbol)?;
+    #[inline(always)]
+    pub(crate) fn element_after(&self, raw: &Raw) -> Option<&'n Raw> {
+        let raw = self.named(raw.next)?;
         let [(environment, _), _] = raw.resolved;
-        (environment == self.environment).then_some((symbol, raw))
+        (environment == self.environment).then_some(raw)
     }
 
     /// The attribute predicted after `raw` in a tag, and its qualified name.
@@ -187,6 +187,12 @@ impl Raw {
         self.closed.fits(self.len as usize, text)
     }
 
+    /// Whether `text` begins with the end tag.
+    #[inline(always)]
+    pub(crate) fn is_ended(&self, text: &[u8]) -> bool {
+        text.strip_prefix(b"</").is_some_and(|name| self.is_closed(name))
+    }
+
     /// What follows the name that `text` begins with.
     #[inline]
     pub(crate) fn behind<'t>(&self, text: &'t [u8]) -> Option<&'t [u8]> {
@@ -203,6 +209,23 @@ impl Raw {
     #[inline]
     pub(crate) fn tag_len(&self) -> usize {
         (self.len as usize).wrapping_add("<>".len())
+    }
+
+    /// Bytes of an end tag.
+    #[inline]
+    pub(crate) fn end_len(&self) -> usize {
+        (self.len as usize).wrapping_add("</>".len())
+    }
+
+    /// Bytes of the name and the `>` after it.
+    #[inline]
+    pub(crate) fn closing_len(&self) -> usize {
+        (self.len as usize).wrapping_add(">".len())
+    }
+
+    #[inline]
+    pub(crate) fn symbol(&self) -> Symbol {
+        self.symbol
     }
 
     /// Its qualified name as an element, in the scope that it was resolved in.
@@ -288,11 +311,11 @@ impl Namespaces {
         self.last = symbol;
     }
 
-    /// The names predicted next, for elements in this scope.
+    /// The names predicted next, for elements in this scope, and the last element that began.
     #[inline]
-    pub(crate) fn prediction(&mut self) -> (Prediction<'_>, &mut Bindings) {
+    pub(crate) fn prediction(&mut self) -> (Prediction<'_>, Symbol, &mut Bindings) {
         let Self { raws, environment, last, bindings, .. } = self;
-        (Prediction { raws, environment: *environment, last: *last }, bindings)
+        (Prediction { raws, environment: *environment }, *last, bindings)
     }
 
     /// Records that `last` was predicted, and the scope that was reached.
@@ -320,7 +343,7 @@ impl Namespaces {
         }
         if let Some(raw) = self.raws.get_mut(index) {
             let (closed, len) = (Closed::new(written), number(written.len()));
-            *raw = Raw { prefix, local, closed, len, ..UNSPLIT };
+            *raw = Raw { symbol, prefix, local, closed, len, ..UNSPLIT };
         }
         symbol
     }

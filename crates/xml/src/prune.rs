@@ -33,7 +33,7 @@ impl Document {
                         *slot = number;
                     }
                     if node.is_element() {
-                        tree.enter(number);
+                        tree.enter();
                         next = node.first_child();
                         if next.is_none() {
                             tree.leave();

@@ -3,11 +3,12 @@
 const ONES: u64 = 0x0101_0101_0101_0101;
 const TOPS: u64 = 0x8080_8080_8080_8080;
 
-/// The top bit of each byte that equals `byte`; above the lowest hit there may be false ones.
-#[inline]
-fn hits(word: u64, byte: u8) -> u64 {
-    let zero = word ^ (ONES.wrapping_mul(u64::from(byte)));
-    zero.wrapping_sub(ONES) & !zero & TOPS
+/// The top bit of each byte that is one of `bytes`, which are ASCII; above the lowest hit there may be false ones.
+#[inline(always)]
+fn hits<const N: usize>(word: u64, bytes: [u8; N]) -> u64 {
+    // Where a byte is the wanted one, zero is, and its top bit is set after the subtraction.
+    let below = |byte: u8| (word ^ ONES.wrapping_mul(u64::from(byte))).wrapping_sub(ONES);
+    bytes.into_iter().fold(0, |all, byte| all | below(byte)) & !word & TOPS
 }
 
 #[inline]
@@ -41,11 +42,11 @@ pub(crate) fn text(bytes: &[u8], at: usize) -> usize {
 
 #[inline]
 fn of_text(word: u64) -> u64 {
-    hits(word, b'<') | hits(word, b'&') | hits(word, b']')
+    hits(word, [b'<', b'&', b']'])
 }
 
 /// As [`text`] from the beginning on, for texts that are mostly short.
-#[inline]
+#[inline(always)]
 pub(crate) fn short_text(bytes: &[u8]) -> usize {
     let Some(chunk) = bytes.first_chunk() else { return text(bytes, 0) };
     match of_text(u64::from_le_bytes(*chunk)) {
@@ -91,7 +92,7 @@ pub(crate) fn element_end(bytes: &[u8], mut at: usize) -> Option<usize> {
         if depth == 0 {
             return Some(at);
         }
-        at = find(bytes, at, |word| hits(word, b'<'), |byte| byte == b'<');
+        at = find(bytes, at, |word| hits(word, [b'<']), |byte| byte == b'<');
     }
 }
 
@@ -101,7 +102,7 @@ fn tag_end(bytes: &[u8], mut at: usize) -> Option<usize> {
         at = find(
             bytes,
             at,
-            |word| hits(word, b'>') | hits(word, b'"') | hits(word, b'\''),
+            |word| hits(word, [b'>', b'"', b'\'']),
             |byte| matches!(byte, b'>' | b'"' | b'\''),
         );
         match *bytes.get(at)? {
@@ -113,7 +114,7 @@ fn tag_end(bytes: &[u8], mut at: usize) -> Option<usize> {
 
 /// The place behind the next `wanted`.
 fn behind(bytes: &[u8], at: usize, wanted: u8) -> Option<usize> {
-    let found = find(bytes, at, |word| hits(word, wanted), |byte| byte == wanted);
+    let found = find(bytes, at, |word| hits(word, [wanted]), |byte| byte == wanted);
     if found < bytes.len() { found.checked_add(1) } else { None }
 }
 
@@ -129,13 +130,7 @@ pub(crate) fn value(bytes: &[u8], at: usize, quote: u8) -> usize {
     find(
         bytes,
         at,
-        |word| {
-            hits(word, quote)
-                | hits(word, b'<')
-                | hits(word, b'&')
-                | hits(word, b'\n')
-                | hits(word, b'\t')
-        },
+        |word| hits(word, [quote, b'<', b'&', b'\n', b'\t']),
         |byte| byte == quote || matches!(byte, b'<' | b'&' | b'\n' | b'\t'),
     )
 }
@@ -154,73 +149,73 @@ pub(crate) const CLOSED_BYTES_MAX: usize = 2 * WINDOW - 1;
 /// Bytes that are compared at once.
 const WINDOW: usize = 16;
 
-/// A name with the `>` after it as numbers, so that one comparison finds it in a document, and two find a long name.
+/// A name with the `>` after it, so that one comparison finds it in a document, and two find a long name.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Closed {
     /// The first bytes.
-    word: u128,
+    first: [u8; WINDOW],
     /// Of a name that fits into them with its `>`: the significant ones. Of a longer one: the last bytes.
-    other: u128,
+    other: [u8; WINDOW],
 }
 
-/// Of at most 16 bytes.
-fn bits(bytes: usize) -> u32 {
-    crate::names::number(bytes).wrapping_mul(8)
+/// Whether the bytes are those wanted, where `mask` has bits. Without branches, so that all are compared at once.
+#[inline(always)]
+fn is_it<const N: usize>(bytes: &[u8; N], wanted: &[u8; N], mask: &[u8; N]) -> bool {
+    let all = bytes.iter().zip(wanted).zip(mask);
+    all.fold(0, |differs, ((&byte, &wanted), &mask)| differs | (byte & mask) ^ wanted) == 0
 }
 
 impl Closed {
     /// Finds nothing, with a length of 0 or above [`CLOSED_BYTES_MAX`].
-    pub(crate) const NEVER: Self = Self { word: 1, other: 0 };
+    pub(crate) const NEVER: Self = Self { first: [1; WINDOW], other: [0; WINDOW] };
 
     pub(crate) fn new(name: &str) -> Self {
-        let bytes = name.as_bytes();
-        let number =
-            |bytes: &[u8]| bytes.iter().rev().fold(0, |word, &byte| word << 8 | u128::from(byte));
-        let close = |len: usize| u128::from(b'>') << bits(len);
-        let (first, last) = (bytes.first_chunk::<WINDOW>(), bytes.last_chunk::<{ WINDOW - 1 }>());
-        match (first, last) {
-            (Some(first), Some(last)) if bytes.len() <= CLOSED_BYTES_MAX => {
-                Self { word: number(first), other: number(last) | close(last.len()) }
-            }
-            (Some(_), _) => Self::NEVER,
-            (None, _) => {
-                let left = WINDOW.wrapping_sub(bytes.len()).wrapping_sub(1);
-                let word = number(bytes) | close(bytes.len());
-                Self { word, other: u128::MAX.wrapping_shr(bits(left)) }
-            }
+        let (mut first, mut other) = ([0; WINDOW], [0; WINDOW]);
+        let closed = name.bytes().chain([b'>']);
+        for ((place, mask), byte) in first.iter_mut().zip(&mut other).zip(closed) {
+            (*place, *mask) = (byte, u8::MAX);
         }
+        if let Some(last) = name.as_bytes().last_chunk::<{ WINDOW - 1 }>()
+            && name.len() >= WINDOW
+        {
+            other = [b'>'; WINDOW];
+            other.iter_mut().zip(last).for_each(|(place, byte)| *place = *byte);
+        }
+        if name.len() <= CLOSED_BYTES_MAX { Self { first, other } } else { Self::NEVER }
     }
 
     /// Whether `text` begins with the name, which has `len` bytes, and `>`.
     #[inline(always)]
     pub(crate) fn fits(&self, len: usize, text: &[u8]) -> bool {
-        let Some(&first) = text.first_chunk::<WINDOW>() else { return false };
-        let first = u128::from_le_bytes(first);
+        let Some(first) = text.first_chunk() else { return false };
         if len < WINDOW {
-            first & self.other == self.word
+            is_it(first, &self.first, &self.other)
         } else {
-            first == self.word && last(len, text) == Some(self.other)
+            *first == self.first && last(len, text) == Some(&self.other)
         }
     }
 
     /// Whether `text` begins with the name, which has `len` bytes, whatever follows.
     #[inline]
     pub(crate) fn begins(&self, len: usize, text: &[u8]) -> bool {
-        let Some(&first) = text.first_chunk::<WINDOW>() else { return false };
-        let differs = u128::from_le_bytes(first) ^ self.word;
+        let Some(first) = text.first_chunk::<WINDOW>() else { return false };
+        let number = |bytes: &[u8; WINDOW]| u128::from_le_bytes(*bytes);
+        let (differs, other) = (number(first) ^ number(&self.first), number(&self.other));
         match len {
             0 => false,
-            1..WINDOW => differs & (self.other >> 8) == 0,
-            _ => differs == 0 && last(len, text).is_some_and(|last| (last ^ self.other) << 8 == 0),
+            1..WINDOW => differs & (other >> 8) == 0,
+            _ => {
+                differs == 0 && last(len, text).is_some_and(|last| (number(last) ^ other) << 8 == 0)
+            }
         }
     }
 }
 
 /// The last bytes of a name of `len` bytes, and the one after it.
 #[inline]
-fn last(len: usize, text: &[u8]) -> Option<u128> {
+fn last(len: usize, text: &[u8]) -> Option<&[u8; WINDOW]> {
     let start = len.checked_sub(WINDOW - 1).filter(|_| len <= CLOSED_BYTES_MAX)?;
-    text.get(start..)?.first_chunk().map(|last| u128::from_le_bytes(*last))
+    text.get(start..)?.first_chunk()
 }
 
 /// A search in a text that grows at its end, which visits each byte once.

@@ -195,7 +195,7 @@ impl Sink for Builder {
     fn start_element(&mut self, name: QNameRef<'_>) -> Result<(), Error> {
         let qname = self.tree.document.intern(name)?;
         let index = self.add(u32::MAX, ELEMENT | (qname << VALUE_SHIFT));
-        self.tree.enter(index);
+        self.tree.enter();
         self.fresh = index;
         Ok(())
     }

@@ -290,6 +290,23 @@ fn hostile_documents_exceed_a_limit() {
 }
 
 #[test]
+fn a_limit_of_nodes_is_exceeded_at_the_same_place_on_the_fast_path() {
+    let row = "<row id=\"1\" to=\"2\"><a>one</a><b>two</b>three<c/><d></d>\n</row>";
+    let document = format!("<rows>{}</rows>", row.repeat(4));
+    let parse = |nodes, name_bytes| {
+        let limits = Limits { nodes, name_bytes, ..Limits::default() };
+        let options = Options { limits, ..Options::default() };
+        let parsed = Document::parse_with(document.as_bytes(), &options);
+        parsed.map(|document| document.root().string_value().into_owned())
+    };
+    for nodes in 0..60 {
+        // The fast path takes names of more than 30 bytes.
+        assert_eq!(parse(nodes, Limits::default().name_bytes), parse(nodes, 30), "{nodes} nodes");
+    }
+    assert!(parse(44, 30).is_err() && parse(59, 30).is_ok());
+}
+
+#[test]
 fn higher_limits_allow_deep_and_wide_documents() {
     let limits = Limits { depth: 1_000_000, attributes: 1_000_000, ..Limits::default() };
     let options = Options { limits, ..Options::default() };

@@ -141,10 +141,12 @@ impl<'d> Run<'_, 'd> {
             let fits = if is_plain {
                 self.all_hold(step, node)?
             } else {
-                match parents.counts_of(node) {
-                    Some(counts) => self.fits(test, step, node, counts)?,
-                    None => false,
+                let Some((parent, counts)) = parents.counts_of(node) else { continue };
+                let fits = self.fits(test, step, node, counts)?;
+                if step.is_over(counts) {
+                    all.pass_over(parent);
                 }
+                fits
             };
             if fits && !visit(self, node)? {
                 return Ok(false);
@@ -292,8 +294,8 @@ struct Parents<'d> {
 }
 
 impl<'d> Parents<'d> {
-    /// The counts of the parent of `node`. Call it in document order.
-    fn counts_of(&mut self, node: Node<'d>) -> Option<&mut Counts> {
+    /// The parent of `node` with its counts. Call it in document order.
+    fn counts_of(&mut self, node: Node<'d>) -> Option<(Node<'d>, &mut Counts)> {
         let parent = node.parent()?;
         while let Some((last, _)) = self.open.last().filter(|(last, _)| *last != parent) {
             // A node after the parent, or a sibling of it, gets no more children.
@@ -306,6 +308,6 @@ impl<'d> Parents<'d> {
         if self.open.last().is_none_or(|(last, _)| *last != parent) {
             self.open.push((parent, [0; COUNTERS_MAX]));
         }
-        self.open.last_mut().map(|(_, counts)| counts)
+        self.open.last_mut().map(|(parent, counts)| (*parent, counts))
     }
 }

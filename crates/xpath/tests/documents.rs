@@ -47,6 +47,30 @@ fn names_are_resolved_for_each_document_and_nodes_are_ordered_by_document() {
     }
 }
 
+#[test]
+fn positions_among_siblings_are_counted_below_siblings_too() {
+    let nested = "<l><o n='1'><o n='2'/><x/><o n='3'><o n='4'/><o n='5'/></o></o><o n='6'><o n='7'/></o><x><o n='8'/></x>\
+                  <o n='9'/></l>";
+    let document = Document::parse(nested.as_bytes()).unwrap();
+    for (expression, expected) in [
+        ("//o[1]/@n", "1 2 4 7 8"),
+        ("//o[2]/@n", "3 5 6"),
+        ("//o[3]/@n", "9"),
+        ("//o[4]/@n", ""),
+        ("//o[1]/o/@n", "2 3"),
+        ("//o[1][2]/@n", ""),
+        ("//o[@n > 1][1]/@n", "2 4 6 7 8"),
+        ("//o[2][@n > 4]/@n", "5 6"),
+        ("//o[position() < 3]/@n", "1 2 3 4 5 6 7 8"),
+    ] {
+        let compiled = Expression::compile(expression, &xpath::NoBindings).unwrap();
+        let context = Context::new(document.root());
+        let found = compiled.select(context, &mut xpath::NoBindings, &Budget::large()).unwrap();
+        let found: Vec<_> = found.iter().map(|item| item.string_value()).collect();
+        assert_eq!(found.join(" "), expected, "{expression}");
+    }
+}
+
 /// `$both` has the roots of both documents. The string-values of the result are separated by spaces.
 #[track_caller]
 fn check(expression: &str, expected: &str) {

@@ -39,8 +39,8 @@ pub struct DocumentFeed {
 impl DocumentFeed {
     #[must_use]
     pub fn new(options: &Options) -> Self {
-        let mut machine = Machine::new(options.limits, 0);
-        let tree = Tree::for_reading(NODES, &mut machine);
+        let machine = Machine::new(options.limits, 0);
+        let tree = Tree::for_reading(NODES);
         Self { source: Source::new(options), machine, tree, failed: None }
     }
 

@@ -2,8 +2,7 @@
 //! tags, plain text, and elements that contain nothing else. Anything else is left to the general path.
 
 use super::{Attribute, Machine, Open, Phase, Span, Step, View};
-use crate::build::Leaves;
-use crate::names::{EMPTY, Symbol};
+use crate::names::EMPTY;
 use crate::namespaces::{Bindings, Mark, Prediction, Raw};
 use crate::scan;
 
@@ -12,20 +11,31 @@ const ATTRIBUTES_MAX: usize = 8;
 
 /// Receives the steps of the fast path.
 pub(crate) trait StepSink {
+    /// Whether it takes more than one step.
+    const TAKES_ALL: bool;
+
+    /// Steps follow. Returns how many nodes there are, attributes included.
+    fn resume(&mut self) -> usize;
     /// An element without attributes and declarations.
     fn element(&mut self, qname: u32, at: u32);
     /// An element without declarations.
     fn tagged(&mut self, qname: u32, at: u32, attributes: &[Attribute]);
+    /// An element that contains text alone, with its end.
+    fn leaf(&mut self, qname: u32, at: u32, text: Span);
     fn text(&mut self, span: Span);
     fn end(&mut self);
-    /// Whether it takes another step.
-    fn takes_more(&self) -> bool;
-
-    /// For elements that contain text alone and follow each other, if it receives them in one piece.
-    fn leaves(&mut self) -> Option<Leaves<'_>>;
+    /// No more steps follow for now. Returns how many nodes there are by now.
+    fn pause(&mut self) -> usize;
 }
 
 impl StepSink for Option<Step> {
+    const TAKES_ALL: bool = false;
+
+    #[inline]
+    fn resume(&mut self) -> usize {
+        0
+    }
+
     #[inline]
     fn element(&mut self, qname: u32, at: u32) {
         *self = Some(Step::Start { qname, at });
@@ -33,6 +43,11 @@ impl StepSink for Option<Step> {
 
     #[inline]
     fn tagged(&mut self, qname: u32, at: u32, _: &[Attribute]) {
+        *self = Some(Step::Start { qname, at });
+    }
+
+    #[inline]
+    fn leaf(&mut self, qname: u32, at: u32, _: Span) {
         *self = Some(Step::Start { qname, at });
     }
 
@@ -47,13 +62,8 @@ impl StepSink for Option<Step> {
     }
 
     #[inline]
-    fn takes_more(&self) -> bool {
-        self.is_none()
-    }
-
-    #[inline]
-    fn leaves(&mut self) -> Option<Leaves<'_>> {
-        None
+    fn pause(&mut self) -> usize {
+        usize::from(matches!(self, Some(Step::Start { .. } | Step::Text(_))))
     }
 }
 
@@ -61,7 +71,10 @@ impl Machine {
     /// Takes steps as long as the fast path applies.
     #[inline(never)]
     pub(crate) fn run<T: StepSink>(&mut self, view: View<'_>, to: &mut T) {
-        let source = view.source.as_bytes();
+        // No step makes more nodes than it has bytes, so that they need not be counted against the limit.
+        let room = self.limits.nodes.saturating_sub(self.nodes) as usize;
+        let whole = view.source.as_bytes();
+        let source = whole.get(..self.pos.saturating_add(room)).unwrap_or(whole);
         let rest = source.get(self.pos..).unwrap_or(&[]);
         let depth = self.limits.depth as usize;
         let is_limited =
@@ -69,16 +82,33 @@ impl Machine {
         if !self.is_quick() || !view.dtd.attributes.is_empty() || is_limited {
             return;
         }
-        let (names, bindings) = self.namespaces.prediction();
-        let room = self.limits.nodes.saturating_sub(self.nodes);
+        let (names, last, bindings) = self.namespaces.prediction();
+        let Some(last) = names.named(last) else { return };
         let attributes_max = ATTRIBUTES_MAX.min(self.limits.attributes as usize);
         let (open, attributes) = (&mut self.open, &mut self.attributes);
-        let mut quick =
-            Quick { source, rest, names, bindings, open, attributes, attributes_max, room, depth };
-        while quick.step(to).is_some() && to.takes_more() {}
-        let Quick { rest, names: Prediction { last, environment, .. }, room, .. } = quick;
+        let mut quick = Quick { source, bindings, open, attributes, attributes_max, depth };
+        let mut place = Place { rest, names, last };
+        let nodes = to.resume();
+        let mut goes_on = true;
+        while goes_on {
+            while let Some((next, more)) = quick.step(place, to) {
+                (place, goes_on) = (next, more && T::TAKES_ALL);
+                if !goes_on {
+                    break;
+                }
+            }
+            if goes_on {
+                goes_on = false;
+                if let Some((next, more)) = quick.tagged(place, to) {
+                    (place, goes_on) = (next, more && T::TAKES_ALL);
+                }
+            }
+        }
+        let nodes = to.pause().wrapping_sub(nodes);
+        let Place { rest, names: Prediction { environment, .. }, last } = place;
+        let last = last.symbol();
         self.pos = source.len().wrapping_sub(rest.len());
-        self.nodes = self.limits.nodes.wrapping_sub(room);
+        self.nodes = self.nodes.wrapping_add(offset(nodes));
         self.namespaces.seen_prediction(last, environment);
         if self.open.is_empty() {
             self.phase = Phase::Epilog;
@@ -89,60 +119,99 @@ impl Machine {
 /// The part of the machine that the fast path needs.
 struct Quick<'m, 's> {
     source: &'s [u8],
-    /// What is left of it.
-    rest: &'s [u8],
-    names: Prediction<'m>,
     bindings: &'m mut Bindings,
     open: &'m mut Vec<Open>,
     /// Of the last start tag that has some.
     attributes: &'m mut Vec<Attribute>,
     attributes_max: usize,
-    /// How many nodes there may be from here on.
-    room: u32,
     /// How many elements may be open: fewer are.
     depth: usize,
 }
 
-impl<'m, 's> Quick<'m, 's> {
-    /// Takes a step if the fast path applies. None: it does not apply to the next one.
+/// How far the fast path has come. By value, so that it stays in registers.
+#[derive(Clone, Copy)]
+struct Place<'m, 's> {
+    /// What is left of the source.
+    rest: &'s [u8],
+    names: Prediction<'m>,
+    /// The last element that began.
+    last: &'m Raw,
+}
+
+impl<'m, 's> Place<'m, 's> {
+    /// The name of the start tag here, if it was predicted, and what follows it.
     #[inline(always)]
-    fn step<T: StepSink>(&mut self, to: &mut T) -> Option<()> {
-        match self.rest {
-            [b'<', b'/', name @ ..] => self.end(name, to),
-            [b'<', name @ ..] => self.start(name, to),
-            _ => {
-                let len = scan::short_text(self.rest);
-                let is_plain = matches!(self.rest.get(len..)?, [b'<', after, ..] if *after != b'!');
-                if is_plain { self.text(len, to) } else { None }
+    fn started(&self) -> Option<(&'m Raw, &'s [u8])> {
+        let [b'<', name @ ..] = enough(self.rest)? else { return None };
+        let raw = self.names.after(self.last, name)?;
+        Some((raw, name.get(raw.closing_len()..)?))
+    }
+}
+
+/// The place after a step, and whether the fast path may apply to the next one; none if it does not apply to this one.
+type Stepped<'m, 's> = Option<(Place<'m, 's>, bool)>;
+
+impl<'m, 's> Quick<'m, 's> {
+    #[inline(always)]
+    fn step<T: StepSink>(&mut self, place: Place<'m, 's>, to: &mut T) -> Stepped<'m, 's> {
+        let rest = enough(place.rest)?;
+        if rest.starts_with(b"</") {
+            return self.end(place, to);
+        }
+        if rest.starts_with(b"<") {
+            return self.start(place, to);
+        }
+        let (text, rest) = self.plain_text(rest)?;
+        if !is_markup(rest) {
+            return None;
+        }
+        to.text(text);
+        Some((Place { rest, ..place }, true))
+    }
+
+    /// A start tag, or as many whole elements that contain plain text alone as follow each other, and the start tag after
+    /// them.
+    #[inline(always)]
+    fn start<T: StepSink>(&mut self, mut place: Place<'m, 's>, to: &mut T) -> Stepped<'m, 's> {
+        let (mut raw, mut inside) = place.started()?;
+        if T::TAKES_ALL && inside.first() != Some(&b'<') {
+            while let Some((text, end)) = self.plain_text(inside)
+                && raw.is_ended(end)
+                && let Some(rest) = end.get(raw.end_len()..)
+            {
+                to.leaf(raw.as_element(), self.before(raw, inside), text);
+                (place.rest, place.last) = (rest, raw);
+                let Some(next) = place.started() else { return Some((place, true)) };
+                (raw, inside) = next;
             }
         }
+        let goes_on = self.open(raw, place);
+        to.element(raw.as_element(), self.before(raw, inside));
+        Some((Place { rest: inside, last: raw, ..place }, goes_on))
     }
 
-    /// A start tag, or as many elements that contain plain text alone as follow each other.
+    /// The plain text that `inside` begins with, and what follows it; none if it is empty.
     #[inline(always)]
-    fn start<T: StepSink>(&mut self, name: &'s [u8], to: &mut T) -> Option<()> {
-        let last = self.names.named(self.names.last)?;
-        let Some((symbol, raw)) = self.names.after(last, name) else {
-            return self.tagged(last, name, to);
-        };
-        let inside = self.rest.get(raw.tag_len()..)?;
-        if inside.first() != Some(&b'<') && to.leaves().is_some() && self.leaves(symbol, raw, to) {
-            return Some(());
-        }
-        let room = self.room.checked_sub(1)?;
-        let mark = Mark { undo: self.bindings.undone(), environment: self.names.environment };
-        self.open.push(Open { raw: symbol, mark });
-        to.element(raw.as_element(), self.at());
-        self.rest = inside;
-        self.names.last = symbol;
-        self.room = room;
-        (self.open.len() < self.depth).then_some(())
+    fn plain_text(&self, inside: &'s [u8]) -> Option<(Span, &'s [u8])> {
+        let len = scan::short_text(inside);
+        let behind = enough(inside.get(len..)?)?;
+        (len > 0).then(|| (Span { start: self.at(inside), len: offset(len) }, behind))
     }
 
-    /// A start tag with attributes, or of an empty element, after the element `last`.
+    /// Returns whether more elements may be open.
+    #[inline(always)]
+    fn open(&mut self, raw: &Raw, place: Place<'m, 's>) -> bool {
+        let mark = Mark { undo: self.bindings.undone(), environment: place.names.environment };
+        self.open.push(Open { raw: raw.symbol(), mark });
+        self.open.len() < self.depth
+    }
+
+    /// A start tag with attributes, or of an empty element.
     #[inline(never)]
-    fn tagged<T: StepSink>(&mut self, last: &Raw, name: &'s [u8], to: &mut T) -> Option<()> {
-        let (symbol, raw) = self.names.element_after(last)?;
+    fn tagged<T: StepSink>(&mut self, place: Place<'m, 's>, to: &mut T) -> Stepped<'m, 's> {
+        let [b'<', name @ ..] = place.rest else { return None };
+        let names = place.names;
+        let raw = names.element_after(place.last)?;
         let (mut rest, mut before) = (raw.behind(name)?, raw);
         let mut locals = [EMPTY; ATTRIBUTES_MAX];
         self.attributes.clear();
@@ -150,9 +219,9 @@ impl<'m, 's> Quick<'m, 's> {
             match rest {
                 [b'>', inside @ ..] => break (inside, false),
                 // One step has to be enough.
-                [b'/', b'>', behind @ ..] if to.leaves().is_some() => break (behind, true),
+                [b'/', b'>', behind @ ..] if T::TAKES_ALL => break (behind, true),
                 [b' ', attribute @ ..] => {
-                    let (raw, qname) = self.names.attribute_after(before)?;
+                    let (raw, qname) = names.attribute_after(before)?;
                     let [b'=', quote @ (b'"' | b'\''), value @ ..] = raw.behind(attribute)? else {
                         return None;
                     };
@@ -165,85 +234,61 @@ impl<'m, 's> Quick<'m, 's> {
                         return None;
                     }
                     *locals.get_mut(count)? = raw.local();
-                    let start = offset(self.source.len().wrapping_sub(value.len()));
-                    let value = Span { start, len: offset(len) };
+                    let value = Span { start: self.at(value), len: offset(len) };
                     self.attributes.push(Attribute { qname, value, is_id: false });
                     (rest, before) = (behind, raw);
                 }
                 _ => return None,
             }
         };
-        let room = self.room.checked_sub(offset(self.attributes.len().wrapping_add(1)))?;
-        to.tagged(raw.as_element(), self.at(), self.attributes);
+        to.tagged(raw.as_element(), self.at(place.rest), self.attributes);
+        let goes_on = is_empty || self.open(raw, place);
         if is_empty {
             to.end();
-        } else {
-            let mark = Mark { undo: self.bindings.undone(), environment: self.names.environment };
-            self.open.push(Open { raw: symbol, mark });
         }
-        self.rest = inside;
-        self.names.last = symbol;
-        self.room = room;
-        (self.open.len() < self.depth).then_some(())
-    }
-
-    /// Returns whether there was one. The first has the name `symbol`.
-    #[inline(never)]
-    fn leaves<T: StepSink>(&mut self, mut symbol: Symbol, mut raw: &'m Raw, to: &mut T) -> bool {
-        let Some(mut to) = to.leaves() else { return false };
-        let (mut rest, mut names, mut room) = (self.rest, self.names, self.room);
-        while let Some(inside) = rest.get(raw.tag_len()..)
-            && let Some(room_after) = room.checked_sub(2)
-        {
-            let len = scan::short_text(inside);
-            let Some(after) = inside.get(len..) else { break };
-            match after {
-                [b'<', b'/', name @ ..] if len > 0 && raw.is_closed(name) => {}
-                _ => break,
-            }
-            let Some(behind) = after.get(raw.tag_len().wrapping_add("/".len())..) else { break };
-            let at = offset(self.source.len().wrapping_sub(rest.len()));
-            let start = at.wrapping_add(offset(raw.tag_len()));
-            to.add(raw.as_element(), at, Span { start, len: offset(len) });
-            names.last = symbol;
-            (rest, room) = (behind, room_after);
-            let [b'<', name @ ..] = rest else { break };
-            let Some(next) = names.after(raw, name) else { break };
-            (symbol, raw) = next;
-        }
-        (self.rest, self.names, self.room) = (rest, names, room);
-        to.finish()
+        Some((Place { rest: inside, last: raw, ..place }, goes_on))
     }
 
     #[inline(always)]
-    fn text<T: StepSink>(&mut self, len: usize, to: &mut T) -> Option<()> {
-        let rest = self.rest.get(len..)?;
-        self.room = self.room.checked_sub(1)?;
-        to.text(Span { start: self.at(), len: offset(len) });
-        self.rest = rest;
-        Some(())
-    }
-
-    #[inline(always)]
-    fn end<T: StepSink>(&mut self, name: &[u8], to: &mut T) -> Option<()> {
+    fn end<T: StepSink>(&mut self, mut place: Place<'m, 's>, to: &mut T) -> Stepped<'m, 's> {
         let &Open { raw, mark } = self.open.last()?;
-        let raw = self.names.named(raw)?;
-        if !raw.is_closed(name) {
+        let raw = place.names.named(raw)?;
+        if !raw.is_ended(place.rest) {
             return None;
         }
-        self.rest = self.rest.get(raw.tag_len().wrapping_add("/".len())..)?;
+        place.rest = place.rest.get(raw.end_len()..)?;
         self.open.pop();
         self.bindings.leave(mark);
-        self.names.environment = mark.environment;
+        place.names.environment = mark.environment;
         to.end();
-        (!self.open.is_empty()).then_some(())
+        Some((place, !self.open.is_empty()))
     }
 
-    /// The place in the source.
+    /// The place of the start tag before `inside`.
     #[inline(always)]
-    fn at(&self) -> u32 {
-        offset(self.source.len().wrapping_sub(self.rest.len()))
+    fn before(&self, raw: &Raw, inside: &[u8]) -> u32 {
+        self.at(inside).wrapping_sub(offset(raw.tag_len()))
     }
+
+    /// The place of `rest` in the source.
+    #[inline(always)]
+    fn at(&self, rest: &[u8]) -> u32 {
+        offset(self.source.len().wrapping_sub(rest.len()))
+    }
+}
+
+/// Most tags have at most so many bytes, and any that is checked needs them: one comparison is enough then.
+const ENOUGH: usize = 18;
+
+#[inline(always)]
+fn enough(rest: &[u8]) -> Option<&[u8]> {
+    (rest.len() >= ENOUGH).then_some(rest)
+}
+
+/// Whether `text` begins with a tag, or a processing instruction.
+#[inline(always)]
+fn is_markup(text: &[u8]) -> bool {
+    matches!(text, [b'<', after, ..] if *after != b'!')
 }
 
 /// Documents have fewer bytes than `XML_BYTES_CEILING`.
