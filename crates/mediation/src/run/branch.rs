@@ -48,7 +48,7 @@ pub(super) struct Branch {
     /// Failures that were handled.
     handled: usize,
     /// The one that its handler handles.
-    pub(super) failure: Option<Box<Failure>>,
+    pub(super) failure: Option<Failure>,
     pub(super) end: End,
     /// Somebody sent it: nothing more happens at its end.
     pub(super) is_sent: bool,
@@ -384,7 +384,7 @@ impl Branch {
             return Err(failure);
         }
         if is_noted || self.failure.is_none() {
-            self.failure = Some(Box::new(failure));
+            self.failure = Some(failure);
         }
         Ok(())
     }

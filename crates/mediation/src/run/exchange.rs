@@ -485,7 +485,7 @@ impl Run {
         }
         let discards = |of: &Endpoint| of.timeout.action == TimeoutAction::Discard;
         if is_timeout && endpoint.is_some_and(discards) {
-            branch.failure = Some(Box::new(failure));
+            branch.failure = Some(failure);
             self.end_unanswered(branch);
             return Turn::Gone;
         }
