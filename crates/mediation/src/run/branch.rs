@@ -189,8 +189,9 @@ impl Branch {
         self.splits.iter().map(|split| (split.fork, split.part)).collect()
     }
 
-    pub(super) fn new(id: BranchId, message: Message, source: Source, end: End) -> Self {
-        Self {
+    /// Boxed, since a run moves its branches about.
+    pub(super) fn new(id: BranchId, message: Message, source: Source, end: End) -> Box<Self> {
+        Box::new(Self {
             id,
             message,
             source,
@@ -207,7 +208,7 @@ impl Branch {
             wait: Wait::Nothing,
             joined: None,
             answer: None,
-        }
+        })
     }
 
     /// What its parts get.
@@ -222,7 +223,7 @@ impl Branch {
         part: Part,
         inherited: &Inherited,
         program: &Program,
-    ) -> Self {
+    ) -> Box<Self> {
         let end = part.to.map_or(End::Nothing, |to| End::Send { to, receive: None });
         let mut branch = Self::new(id, part.message, Source::Request, end);
         branch.splits.clone_from(&inherited.splits);

@@ -160,7 +160,7 @@ impl Run {
             away.handlers = branch.all_handlers();
             away.splits.clone_from(&branch.splits);
             away.splits.push(Split { id: None, fork, part, total });
-            self.start(Box::new(away));
+            self.start(away);
         }
         if branch.has_steps(context.program) || branch.owner.is_some() {
             branch.is_sent = true;
@@ -332,7 +332,7 @@ impl Run {
         let mut away = Branch::new(self.new_id(), message, branch.source, End::Nothing);
         away.handlers = branch.all_handlers();
         away.splits.clone_from(&branch.splits);
-        Ok(Box::new(away))
+        Ok(away)
     }
 
     /// Asks the host to send the message of the branch, or `part` instead.
