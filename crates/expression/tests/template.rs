@@ -99,6 +99,21 @@ fn a_long_array_is_written_as_one_element_after_the_other() {
     }
 }
 
+#[test]
+fn texts_and_names_are_whole_whatever_their_length() {
+    for name in [1, 13, 14, 40].map(|len| "n".repeat(len)) {
+        for lens in [[0, 1, 31], [32, 33, 4], [100, 0, 32], [5, 64, 65]] {
+            let texts = lens.map(|len| "t".repeat(len));
+            let list = format!("{{\"{name}\":[\"{}\"]}}", texts.join("\", \""));
+            let expect = texts.map(|text| format!("<{name}>{text}</{name}>")).concat();
+            assert_eq!(
+                fill(&Message::new(&list, AROUND), "xml", "<l>${payload}</l>"),
+                Ok(format!("<l>{expect}</l>"))
+            );
+        }
+    }
+}
+
 fn check(context: &dyn EvalContext, case: &str) -> Option<String> {
     let (language, rest) = case.split_once(" | ").expect("a case names its language");
     let (template, expect, fails) = match (rest.split_once(" => "), rest.split_once(" !! ")) {

@@ -1,5 +1,8 @@
 //! Failures of mediation.
 
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+
 use expression::Error;
 use model::Denial;
 
@@ -47,9 +50,14 @@ impl Code {
 }
 
 /// Why a message could not be mediated. An error handler sees it as `ERROR_CODE`, `ERROR_MESSAGE` and `ERROR_DETAIL`.
+/// Boxed, since each step returns one or none.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{message}{}", detail.as_ref().map(|detail| format!(": {detail}")).unwrap_or_default())]
-pub struct Failure {
+#[error("{0}")]
+pub struct Failure(Box<Details>);
+
+/// What is known of a [`Failure`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Details {
     pub code: Code,
     pub message: String,
     /// What only the log should say, such as an address.
@@ -62,15 +70,49 @@ pub struct Failure {
     pub denial: Option<Denial>,
 }
 
+impl fmt::Display for Details {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str(&self.message)?;
+        self.detail.as_ref().map_or(Ok(()), |detail| write!(to, ": {detail}"))
+    }
+}
+
+impl Deref for Failure {
+    type Target = Details;
+
+    fn deref(&self) -> &Details {
+        &self.0
+    }
+}
+
+impl DerefMut for Failure {
+    fn deref_mut(&mut self) -> &mut Details {
+        &mut self.0
+    }
+}
+
 impl Failure {
     #[must_use]
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), detail: None, place: None, kind: None, denial: None }
+        let message = message.into();
+        let (detail, place, kind, denial) = (None, None, None, None);
+        Self(Box::new(Details { code, message, detail, place, kind, denial }))
+    }
+
+    pub(crate) fn into_message(self) -> String {
+        self.0.message
     }
 
     #[must_use]
-    pub fn with_detail(self, detail: String) -> Self {
-        Self { detail: Some(detail), ..self }
+    pub fn with_code(mut self, code: Code) -> Self {
+        self.code = code;
+        self
+    }
+
+    #[must_use]
+    pub fn with_detail(mut self, detail: String) -> Self {
+        self.detail = Some(detail);
+        self
     }
 
     /// A message is to be sent whose body went to another receiver.
@@ -82,7 +124,9 @@ impl Failure {
     /// The message is refused: the client gets the response to `denial`, if no error handler has another one.
     #[must_use]
     pub fn denied(denial: Denial, message: impl Into<String>) -> Self {
-        Self { denial: Some(denial), ..Self::new(Code(denial.row().code), message) }
+        let mut failure = Self::new(Code(denial.row().code), message);
+        failure.denial = Some(denial);
+        failure
     }
 }
 

@@ -46,7 +46,7 @@ pub mod unit_test;
 pub use bench::{Bench, BenchHead, Streams, perform};
 pub use compile::{Compiler, Element, Origin};
 pub use description::Wsdl;
-pub use error::{Code, Failure};
+pub use error::{Code, Details, Failure};
 pub use expression::BodyUse;
 pub use mediator::{Call, Collect, Fork, Mediator, Next, Part, Parts, Piece, Scatter, To};
 pub use mediators::{MEDIATORS, Row, soap_fault, synapse_page};

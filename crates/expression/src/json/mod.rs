@@ -268,14 +268,18 @@ impl<'d> Scalars<'d> {
         text.get(first.start as usize..last.end as usize).unwrap_or_default()
     }
 
-    /// Their texts, if `plain_len` is known.
-    pub(crate) fn texts(&self) -> impl Iterator<Item = &'d [u8]> {
-        let text = self.document.text.as_bytes();
-        self.nodes.iter().map(move |node| {
+    /// Where their texts are in [`Document::text`], if `plain_len` is known: start and length.
+    pub(crate) fn places(&self) -> impl Iterator<Item = (usize, usize)> {
+        self.nodes.iter().map(|node| {
             let quote = u32::from(node.tag() == Tag::String);
-            let (from, to) = (node.start + quote, node.end.saturating_sub(quote));
-            text.get(from as usize..to as usize).unwrap_or_default()
+            let len = (node.end - node.start).saturating_sub(2 * quote);
+            ((node.start + quote) as usize, len as usize)
         })
+    }
+
+    /// The text of the whole document.
+    pub(crate) fn document_text(&self) -> &'d [u8] {
+        self.document.text.as_bytes()
     }
 }
 

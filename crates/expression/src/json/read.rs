@@ -239,9 +239,18 @@ impl Reader<'_> {
             Some(_) | None => (u128::MAX, u128::MAX),
         };
         loop {
+            // Mostly all of them.
+            while let Some((end, behind)) = short_string(bytes, start) {
+                self.push(start, end, Tag::String as u32)?;
+                if behind & mask != expected {
+                    return Ok(end);
+                }
+                self.inner.count += 1;
+                start = end + between;
+            }
             let (end, escaped) = string(bytes, start)?;
             self.push(start, end, Tag::String as u32 | escaped)?;
-            if sixteen(end).is_none_or(|found| found & mask != expected) {
+            if sixteen(end).is_none_or(|behind| behind & mask != expected) {
                 return Ok(end);
             }
             self.inner.count += 1;
@@ -297,6 +306,20 @@ impl Reader<'_> {
 fn string(bytes: &[u8], start: usize) -> Result<(usize, u32), Located> {
     let at = plain_end(bytes, start + 1);
     if bytes.get(at) == Some(&b'"') { Ok((at + 1, 0)) } else { rest_of_string(bytes, at) }
+}
+
+/// The end of the string at `start`, and the 16 bytes behind it, if it has at most eight bytes and no escapes. Its bounds
+/// are checked once.
+#[inline(always)]
+fn short_string(bytes: &[u8], start: usize) -> Option<(usize, u128)> {
+    let [_, rest @ ..] = bytes.get(start..)?.first_chunk::<32>()?;
+    let found = special(u64::from_le_bytes(*rest.first_chunk()?));
+    let len = found.trailing_zeros() as usize / 8;
+    if rest.get(len) != Some(&b'"') {
+        return None;
+    }
+    let behind = rest.get(len + 1..)?.first_chunk()?;
+    Some((start + len + 2, u128::from_le_bytes(*behind)))
 }
 
 /// The same of a string from its first escape on, or from where it is malformed.

@@ -49,6 +49,10 @@ impl MediatedHead for RequestCopy {
         fields(&self.edits, &self.bytes, self.head.fields(), each);
     }
 
+    fn names(&self, each: &mut dyn FnMut(&[u8])) {
+        names(&self.edits, &self.bytes, self.head.fields(), each);
+    }
+
     fn parameter(&self, kind: ParameterKind, name: &str) -> Option<Cow<'_, str>> {
         match kind {
             ParameterKind::Query => query_parameter(self.head.query(&self.bytes)?, name),
@@ -121,6 +125,10 @@ impl MediatedHead for Head {
         fields(&self.edits, &self.bytes, self.parsed.fields(), each);
     }
 
+    fn names(&self, each: &mut dyn FnMut(&[u8])) {
+        names(&self.edits, &self.bytes, self.parsed.fields(), each);
+    }
+
     fn property(&self, scope: PropertyScope, name: &str) -> Option<Cow<'_, str>> {
         let is_status = scope == PropertyScope::Axis2 && name == "HTTP_SC";
         is_status.then(|| self.status().to_string().into())
@@ -179,6 +187,10 @@ fn fields(edits: &HeadEdits, bytes: &[u8], fields: &[Field], each: &mut dyn FnMu
     for (name, value) in edits.fields(bytes, fields, KnownSet::EMPTY) {
         each(&text(name), &text(value));
     }
+}
+
+fn names(edits: &HeadEdits, bytes: &[u8], fields: &[Field], each: &mut dyn FnMut(&[u8])) {
+    edits.fields(bytes, fields, KnownSet::EMPTY).for_each(|(name, _)| each(name));
 }
 
 /// The first query parameter of this name, decoded.

@@ -208,7 +208,7 @@ fn ask_for_whole_body(message: &mut Message) {
 /// The run failed, or its response cannot be held.
 async fn conclude<B: RequestBody>(
     exchange: &mut Exchange<'_>,
-    mut session: Session,
+    mut session: Box<Session>,
     outcome: Outcome,
     mut waiting: Option<Waiting<'_, B>>,
 ) -> Result<Response, Box<Fault>> {
@@ -306,7 +306,7 @@ fn message(head: Box<RequestCopy>, framing: BodyFraming, body_bytes_max: usize) 
 }
 
 /// Takes a run to its end after its client has the response. A shutdown waits for it.
-async fn finish(mut session: Session) {
+async fn finish(mut session: Box<Session>) {
     let worker = Rc::clone(&session.worker);
     let busy = worker.busy();
     loop {

@@ -82,7 +82,7 @@ fn session(
     request: &Request,
     served: &Served,
     run: Run,
-) -> Session {
+) -> Box<Session> {
     let environment = RunEnvironment::new(worker, &revision.live, &served.policies.program, None);
     let (revision, peer) = (Rc::clone(revision), Rc::clone(&request.peer));
     Session::new(worker.this(), revision, peer, environment, run)

@@ -106,15 +106,16 @@ impl Charged {
 }
 
 impl Session {
+    /// Boxed, since it goes from task to task.
     pub(super) fn new(
         worker: Rc<Worker>,
         revision: Rc<Compiled>,
         peer: Rc<Peer>,
         environment: RunEnvironment,
         run: Run,
-    ) -> Self {
+    ) -> Box<Self> {
         let holding = worker.holding(&revision.live);
-        Self {
+        Box::new(Self {
             worker,
             revision,
             peer,
@@ -129,7 +130,7 @@ impl Session {
             checks: None,
             failed: None,
             responded_us: None,
-        }
+        })
     }
 
     /// Whether something is left to do: exchanges and timers are outstanding, or branches go on.
@@ -287,8 +288,9 @@ impl Session {
         {
             let sender = self.sender(ask, exchange, *framing);
             let (sent, answers) = {
-                let sent = pin!(sender.run(&worker, &revision, &mut **client));
-                alongside(&mut self.pending, sent).await
+                // Boxed, so that it does not enlarge every run.
+                let mut sent = Box::pin(sender.run(&worker, &revision, &mut **client));
+                alongside(&mut self.pending, sent.as_mut()).await
             };
             *early_upload = Places::default();
             answers.into_iter().for_each(|answered| self.answer(answered));

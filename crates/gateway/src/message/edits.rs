@@ -90,7 +90,7 @@ impl HeadEdits {
         }
         let mut at = 0;
         while let Some(line) = line_at(&self.lines, at) {
-            if name_of(line).eq_ignore_ascii_case(name) {
+            if value_of(line, name).is_some() {
                 self.lines.drain(at..at + line.len());
             } else {
                 at += line.len();
@@ -153,12 +153,10 @@ impl HeadEdits {
     ) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
         let drop = drop.union(self.removed);
         let kept = fields.iter().filter(move |field| self.keeps(bytes, field, drop));
-        let mut at = 0;
-        let added = std::iter::from_fn(move || {
-            let line = line_at(&self.lines, at)?;
-            at += line.len();
-            let value = line.get(name_of(line).len() + 1..).unwrap_or_default();
-            Some((name_of(line), value.trim_ascii()))
+        let added = self.added().map(|line| {
+            let name = line.get(..memchr::memchr(b':', line).unwrap_or_default());
+            let name = name.unwrap_or_default();
+            (name, value_of(line, name).unwrap_or_default())
         });
         kept.map(move |field| (field.name.of(bytes), field.value.of(bytes))).chain(added)
     }
@@ -179,12 +177,17 @@ impl HeadEdits {
         if let Some(field) = fields.iter().find(is_it) {
             return Some(field.value.of(bytes));
         }
-        let value_of = |line: &'a [u8]| {
-            let (known, value) = line.split_at_checked(name.len())?;
-            Some(value.strip_prefix(b":")?.trim_ascii())
-                .filter(|_| known.eq_ignore_ascii_case(name))
-        };
-        self.lines.split_inclusive(|byte| *byte == b'\n').find_map(value_of)
+        self.added().find_map(|line| value_of(line, name))
+    }
+
+    /// The added field lines.
+    fn added(&self) -> impl Iterator<Item = &[u8]> {
+        let mut at = 0;
+        std::iter::from_fn(move || {
+            let line = line_at(&self.lines, at)?;
+            at += line.len();
+            Some(line)
+        })
     }
 
     fn keeps(&self, bytes: &[u8], field: &Field, drop: KnownSet) -> bool {
@@ -215,12 +218,15 @@ fn stands_for_many(kind: Known) -> bool {
 /// The line that starts at `at`, with its CRLF. `None` at the end.
 fn line_at(lines: &[u8], at: usize) -> Option<&[u8]> {
     let rest = lines.get(at..)?;
-    let end = rest.iter().position(|byte| *byte == b'\n')?;
-    rest.get(..=end)
+    rest.get(..=memchr::memchr(b'\n', rest)?)
 }
 
-fn name_of(line: &[u8]) -> &[u8] {
-    line.split(|byte| *byte == b':').next().unwrap_or_default()
+/// The value of the field of this line, if that has this name.
+fn value_of<'l>(line: &'l [u8], name: &[u8]) -> Option<&'l [u8]> {
+    let (known, value) = line.split_at_checked(name.len())?;
+    let value = value.strip_prefix(b":")?;
+    let is_it = known == name || known.eq_ignore_ascii_case(name);
+    is_it.then(|| value.trim_ascii())
 }
 
 #[cfg(test)]

@@ -54,7 +54,7 @@ impl Mediator for Callout {
 
     /// Source: Synapse's `CalloutMediator.handleFault`.
     fn exchange_failed(&self, failure: Failure) -> Failure {
-        Failure { code: Code::CALLOUT, ..failure }
+        failure.with_code(Code::CALLOUT)
     }
 
     fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {

@@ -354,7 +354,7 @@ fn read(
         // As Synapse does when it reads a property.
         let value = PropertyValue::new(literal);
         if let Err(failure) = convert("value", value, of, &Budget::default()) {
-            compiler.error(element, failure.message, None);
+            compiler.error(element, failure.into_message(), None);
             return None;
         }
     }

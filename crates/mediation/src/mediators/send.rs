@@ -142,7 +142,7 @@ impl Mediator for Call {
     fn exchange_failed(&self, failure: Failure) -> Failure {
         let is_sending = matches!(failure.code.0, 101_000..=101_999 | 303_000..=305_999 | 500_000);
         let code = if self.blocking && is_sending { Code::BLOCKING_CALL } else { failure.code };
-        Failure { code, ..failure }
+        failure.with_code(code)
     }
 
     fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {

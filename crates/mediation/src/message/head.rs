@@ -28,6 +28,11 @@ pub trait Head: Any + fmt::Debug + Send {
     /// Calls `each` with every field, in order.
     fn fields(&self, each: &mut dyn FnMut(&str, &str));
 
+    /// Calls `each` with the name of every field.
+    fn names(&self, each: &mut dyn FnMut(&[u8])) {
+        self.fields(&mut |name, _| each(name.as_bytes()));
+    }
+
     /// A parameter of the request's target.
     fn parameter(&self, _kind: ParameterKind, _name: &str) -> Option<Cow<'_, str>> {
         None

@@ -119,9 +119,9 @@ impl Message {
     /// Removes what the head says of the bytes of the body.
     pub(crate) fn forget_bytes(&mut self) {
         let mut is_there = [false; OF_THE_BYTES.len()];
-        self.head.fields(&mut |name, _| {
+        self.head.names(&mut |name| {
             for (is_there, known) in is_there.iter_mut().zip(OF_THE_BYTES) {
-                *is_there |= name.eq_ignore_ascii_case(known);
+                *is_there |= name.eq_ignore_ascii_case(known.as_bytes());
             }
         });
         for (name, _) in OF_THE_BYTES.iter().zip(is_there).filter(|(_, is_there)| *is_there) {

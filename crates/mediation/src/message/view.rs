@@ -147,7 +147,7 @@ impl<'m> View<'m> {
 /// A failure of the budget stays one: it ends the evaluation under its own name.
 fn body(failure: Failure, budget: &Budget) -> Error {
     match budget.charge_steps(1).and(budget.charge_memory(1)) {
-        Ok(()) => Error::Body(failure.message),
+        Ok(()) => Error::Body(failure.into_message()),
         Err(exceeded) => exceeded.into(),
     }
 }

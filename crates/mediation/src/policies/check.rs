@@ -83,7 +83,7 @@ fn parsed_content(
     budget: &Budget,
 ) -> Result<Option<bytes::Bytes>, Failure> {
     let bytes = message.body.plain_bytes(budget).map_err(|failure| match failure.code {
-        Code::MALFORMED_BODY => refused(flow, failure.message),
+        Code::MALFORMED_BODY => refused(flow, failure.into_message()),
         _ => failure,
     })?;
     Ok(bytes.filter(|bytes| !bytes.trim_ascii().is_empty()))

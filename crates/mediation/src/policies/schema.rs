@@ -175,7 +175,7 @@ impl Content {
 /// What the validator cannot read, such as a number without end, does not match.
 fn judged(error: Result<Option<String>, Failure>) -> Result<Option<String>, Failure> {
     error.or_else(|failure| match failure.code {
-        Code::MALFORMED_BODY => Ok(Some(failure.message)),
+        Code::MALFORMED_BODY => Ok(Some(failure.into_message())),
         _ => Err(failure),
     })
 }

@@ -48,7 +48,7 @@ pub(super) struct Branch {
     /// Failures that were handled.
     handled: usize,
     /// The one that its handler handles.
-    pub(super) failure: Option<Box<Failure>>,
+    pub(super) failure: Option<Failure>,
     pub(super) end: End,
     /// Of a copy for a recipient: where its next call goes, which is the step that made the copy.
     pub(super) recipient: Option<To>,
@@ -191,8 +191,9 @@ impl Branch {
         self.splits.iter().map(|split| (split.fork, split.part)).collect()
     }
 
-    pub(super) fn new(id: BranchId, message: Message, source: Source, end: End) -> Self {
-        Self {
+    /// Boxed, since a run moves its branches about.
+    pub(super) fn new(id: BranchId, message: Message, source: Source, end: End) -> Box<Self> {
+        Box::new(Self {
             id,
             message,
             source,
@@ -210,7 +211,7 @@ impl Branch {
             wait: Wait::Nothing,
             joined: None,
             answer: None,
-        }
+        })
     }
 
     /// One with a copy of the message that repeats the last step, a call, for one recipient, and goes on as this one would.
@@ -243,7 +244,7 @@ impl Branch {
         part: Part,
         inherited: &Inherited,
         program: &Program,
-    ) -> Self {
+    ) -> Box<Self> {
         let end = part.to.map_or(End::Nothing, |to| End::Send { to, receive: None });
         let mut branch = Self::new(id, part.message, Source::Request, end);
         branch.splits.clone_from(&inherited.splits);
@@ -405,7 +406,7 @@ impl Branch {
             return Err(failure);
         }
         if is_noted || self.failure.is_none() {
-            self.failure = Some(Box::new(failure));
+            self.failure = Some(failure);
         }
         Ok(())
     }

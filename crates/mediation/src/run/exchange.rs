@@ -181,7 +181,7 @@ impl Run {
                 By::Call => branch.repeated_for(id, message, to),
             };
             away.splits.push(Split { id: None, fork, part, total });
-            self.start(Box::new(away));
+            self.start(away);
         }
         match by {
             By::Send { .. } if branch.has_steps(context.program) || branch.owner.is_some() => {
@@ -376,7 +376,7 @@ impl Run {
         let mut away = Branch::new(self.new_id(), message, branch.source, End::Nothing);
         away.handlers = branch.all_handlers();
         away.splits.clone_from(&branch.splits);
-        Ok(Box::new(away))
+        Ok(away)
     }
 
     /// Asks the host to send the message of the branch, or `part` instead.
@@ -554,7 +554,7 @@ impl Run {
         }
         let discards = |of: &Endpoint| of.timeout.action == TimeoutAction::Discard;
         if is_timeout && endpoint.is_some_and(discards) {
-            branch.failure = Some(Box::new(failure));
+            branch.failure = Some(failure);
             self.end_unanswered(branch);
             return Turn::Gone;
         }

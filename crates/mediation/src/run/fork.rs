@@ -142,7 +142,7 @@ impl Unstarted {
         let place = [&*index.to_string(), "/", &*self.total.to_string()].concat();
         let value = PropertyValue::new(place);
         part.message.set(PropertyScope::Synapse, &name, value, budget)?;
-        let mut child = Box::new(Branch::of_part(id, part, &self.inherited, program));
+        let mut child = Branch::of_part(id, part, &self.inherited, program);
         child.handlers.clone_from(&self.handlers);
         // One with an endpoint of its own ends there.
         child.after = Some(Arc::clone(&self.after)).filter(|_| child.end == End::Nothing);
@@ -154,7 +154,7 @@ impl Unstarted {
     /// What its parts have in common, for the error handler of one that could not be made.
     fn into_rest(self, id: BranchId) -> Box<Branch> {
         let message = self.parts.rest().unwrap_or_else(placeholder);
-        let mut branch = Box::new(Branch::new(id, message, Source::Request, End::Nothing));
+        let mut branch = Branch::new(id, message, Source::Request, End::Nothing);
         branch.handlers = self.handlers;
         branch
     }
@@ -235,8 +235,7 @@ impl Run {
             if let Err(failure) = gather.hand_on(next, &branch.message, &self.budget) {
                 return Turn::Failed(branch, failure);
             }
-            let mut child =
-                Box::new(Branch::of_part(self.new_id(), part, &inherited, context.program));
+            let mut child = Branch::of_part(self.new_id(), part, &inherited, context.program);
             child.owner = Some((id, index));
             self.start(child);
         }
@@ -340,7 +339,7 @@ impl Run {
         let mut child = Branch::of_part(child_id, part, &parent.inherited(), &program);
         child.owner = Some((id, index));
         self.branches.insert(parent.id, parent);
-        self.start(Box::new(child));
+        self.start(child);
     }
 
     /// Continues the branch that waits for the parts, with those that arrived.

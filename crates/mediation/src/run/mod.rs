@@ -156,7 +156,7 @@ impl Run {
             charged: 0,
             has_reserve: false,
         };
-        run.start(Box::new(first));
+        run.start(first);
         run
     }
 

@@ -303,7 +303,7 @@ impl Run {
     pub(super) fn end_unanswered(&mut self, mut branch: Box<Branch>) {
         let is_its = branch.owner.is_none() && !branch.is_sent;
         let failure = branch.failure.take().filter(|_| is_its);
-        self.handled = self.handled.take().or(failure.map(|failure| *failure));
+        self.handled = self.handled.take().or(failure);
         self.leave(&branch);
     }
 
@@ -407,8 +407,8 @@ impl Run {
 
 /// A failure of this step has its place, unless it has one.
 fn placed(mut turn: Turn, step: Option<&Step>) -> Turn {
-    if let (Turn::Failed(_, Failure { place: place @ None, .. }), Some(step)) = (&mut turn, step) {
-        *place = Some(step.to_string());
+    if let (Turn::Failed(_, failure), Some(step)) = (&mut turn, step) {
+        failure.place.get_or_insert_with(|| step.to_string());
     }
     turn
 }

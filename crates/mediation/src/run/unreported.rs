@@ -8,7 +8,7 @@ use crate::message::{Environment, LogLevel};
 pub(super) struct Unreported {
     /// Without an error handler that responds.
     failures: usize,
-    first: Option<Box<Failure>>,
+    first: Option<Failure>,
     /// After the one that the client got.
     responses: usize,
 }
@@ -20,13 +20,13 @@ impl Unreported {
 
     pub(super) fn fail(&mut self, environment: &dyn Environment, failure: Failure) {
         self.count(environment, &failure);
-        self.first.get_or_insert_with(|| Box::new(failure));
+        self.first.get_or_insert(failure);
     }
 
     /// The same for a failure before all others, which might have become the response.
     pub(super) fn fail_first(&mut self, environment: &dyn Environment, failure: Failure) {
         self.count(environment, &failure);
-        self.first = Some(Box::new(failure));
+        self.first = Some(failure);
     }
 
     fn count(&mut self, environment: &dyn Environment, failure: &Failure) {
@@ -43,7 +43,7 @@ impl Unreported {
     /// Logs it, and forgets it.
     pub(super) fn report(&mut self, environment: &dyn Environment) {
         let Self { failures, first, responses } = std::mem::take(self);
-        if let Some(first) = first.as_deref().map(placed) {
+        if let Some(first) = first.as_ref().map(placed) {
             let line = match failures {
                 1 => format!("no error handler responds to: {first}"),
                 _ => {
