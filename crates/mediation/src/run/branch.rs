@@ -215,19 +215,17 @@ impl Branch {
     }
 
     /// One with a copy of the message that repeats the last step, a call, for one recipient, and goes on as this one would.
-    pub(super) fn repeated_for(&self, id: BranchId, message: Message, to: To) -> Self {
-        let mut branch = Self {
-            stack: self.stack.clone(),
-            after: self.after.clone(),
-            has_called: self.has_called,
-            handlers: self.handlers.clone(),
-            handled: self.handled,
-            failure: self.failure.clone(),
-            recipient: Some(to),
-            is_sent: self.is_sent,
-            splits: self.splits.clone(),
-            ..Self::new(id, message, self.source, self.end)
-        };
+    pub(super) fn repeated_for(&self, id: BranchId, message: Message, to: To) -> Box<Self> {
+        let mut branch = Self::new(id, message, self.source, self.end);
+        branch.stack.clone_from(&self.stack);
+        branch.after.clone_from(&self.after);
+        branch.has_called = self.has_called;
+        branch.handlers.clone_from(&self.handlers);
+        branch.handled = self.handled;
+        branch.failure.clone_from(&self.failure);
+        branch.recipient = Some(to);
+        branch.is_sent = self.is_sent;
+        branch.splits.clone_from(&self.splits);
         branch.rewind();
         branch
     }
