@@ -108,12 +108,12 @@ enum Work<'d> {
 /// [`Error::Budget`].
 pub(super) fn push_json(into: &mut Vec<u8>, value: Ref<'_>, budget: &Budget) -> Result<(), Error> {
     let nameless = Cow::Borrowed("jsonElement");
-    let mut work: Vec<Work<'_>> =
-        content(value, &nameless).filter(|_| !value.is_empty()).into_iter().collect();
-    if work.is_empty() {
+    let Some(all) = content(value, &nameless).filter(|_| !value.is_empty()) else {
         budget.charge_scanning(value.raw().len())?;
         return push_text(into, value, 0, budget);
-    }
+    };
+    let mut work = Vec::with_capacity(USUAL_DEPTH);
+    work.push(all);
     while let Some(next) = work.last_mut() {
         let container = match next {
             Work::Elements(name, elements) => {
@@ -148,6 +148,9 @@ pub(super) fn push_json(into: &mut Vec<u8>, value: Ref<'_>, budget: &Budget) -> 
     }
     Ok(())
 }
+
+/// Room for what remains of most documents.
+const USUAL_DEPTH: usize = 8;
 
 /// Elements that are charged and written together.
 const AT_ONCE: usize = 64;

@@ -48,7 +48,7 @@ pub(super) struct Sender {
     /// By the property `FORCE_ERROR_ON_SOAP_FAULT`.
     pub(super) checks: Option<Rc<Checks>>,
     /// The body of the response that counts, if it had to be read.
-    pub(super) checked: Cell<Option<Checked>>,
+    pub(super) checked: Cell<Option<Box<Checked>>>,
 }
 
 /// The endpoints of the operation whose policies run.

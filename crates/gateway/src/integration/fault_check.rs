@@ -70,7 +70,7 @@ impl Sender {
             charge.resize(views).map_err(|_| exhausted())?;
             Ok(message.body)
         });
-        self.checked.set(Some(Checked { body, is_fault, _charge: charge }));
+        self.checked.set(Some(Box::new(Checked { body, is_fault, _charge: charge })));
     }
 
     /// Whether the response that was checked last is a SOAP fault.
