@@ -48,6 +48,17 @@ pub(super) fn route_by_body(times: usize) {
     proxy("CBRProxy", times);
 }
 
+pub(super) fn route_by_body_10_kb(times: usize) {
+    // Nearly as the published requests of 10 KB, without their line ends.
+    let order = "<order><symbol>IBM</symbol><buyerID>asankha</buyerID><price>140.34</price><volume>2000</volume></order>";
+    let orders = order.repeat(96);
+    let body = format!(
+        "<soapenv:Envelope xmlns:soapenv=\"http://schemas.xmlsoap.org/soap/envelope/\"><soapenv:Header/><soapenv:Body>\
+         <m:buyStocks xmlns:m=\"http://services.samples/xsd\">{orders}</m:buyStocks></soapenv:Body></soapenv:Envelope>"
+    );
+    proxy_of("CBRProxy", Format::Soap11, body.leak().as_bytes(), times);
+}
+
 pub(super) fn two_transforms(times: usize) {
     proxy("XSLTProxy", times);
 }
