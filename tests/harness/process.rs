@@ -56,11 +56,18 @@ struct Printed {
 
 #[derive(Debug, Default)]
 struct Output {
-    text: String,
+    /// Of stdout and stderr. Apart, since the order of what came by two pipes is chance.
+    texts: [String; 2],
     /// Streams that are not at their end.
     open: usize,
     /// Nobody reads the streams.
     paused: bool,
+}
+
+impl Output {
+    fn contains(&self, text: &str) -> bool {
+        self.texts.iter().any(|one| one.contains(text))
+    }
 }
 
 impl Process {
@@ -91,8 +98,8 @@ impl Process {
             .unwrap();
         let printed = Arc::<Printed>::default();
         printed.output.lock().unwrap().open = 2;
-        let out = collect(child.stdout.take().unwrap(), &printed);
-        let err = collect(child.stderr.take().unwrap(), &printed);
+        let out = collect(child.stdout.take().unwrap(), &printed, 0);
+        let err = collect(child.stderr.take().unwrap(), &printed, 1);
         Self { child, printed, readers: vec![out, err] }
     }
 
@@ -169,9 +176,9 @@ impl Process {
     #[must_use]
     pub fn has_printed(&self, text: &str) -> bool {
         let output = self.printed.output.lock().unwrap();
-        let waits = |output: &mut Output| !output.text.contains(text) && output.open > 0;
+        let waits = |output: &mut Output| !output.contains(text) && output.open > 0;
         let (output, _) = self.printed.change.wait_timeout_while(output, PATIENCE, waits).unwrap();
-        output.text.contains(text)
+        output.contains(text)
     }
 
     /// Stops or resumes reading its output, at the end of a line. Its pipes fill meanwhile.
@@ -180,10 +187,10 @@ impl Process {
         self.printed.change.notify_all();
     }
 
-    /// Its output so far, stdout and stderr together.
+    /// Its output so far: stdout, then stderr.
     #[must_use]
     pub fn text(&self) -> String {
-        self.printed.output.lock().unwrap().text.clone()
+        self.printed.output.lock().unwrap().texts.concat()
     }
 
     /// Sends a signal.
@@ -211,13 +218,18 @@ impl Drop for Process {
     }
 }
 
-fn collect(stream: impl std::io::Read + Send + 'static, printed: &Arc<Printed>) -> JoinHandle<()> {
+/// `number`: of the stream.
+fn collect(
+    stream: impl std::io::Read + Send + 'static,
+    printed: &Arc<Printed>,
+    number: usize,
+) -> JoinHandle<()> {
     let printed = Arc::clone(printed);
     std::thread::spawn(move || {
         for line in BufReader::new(stream).lines().map_while(Result::ok) {
             let mut output = printed.output.lock().unwrap();
-            output.text.push_str(&line);
-            output.text.push('\n');
+            output.texts[number].push_str(&line);
+            output.texts[number].push('\n');
             printed.change.notify_all();
             drop(printed.change.wait_while(output, |output| output.paused).unwrap());
         }
