@@ -189,6 +189,7 @@ impl<'s> Parser<'s> {
             }
             "assign" | "local" | "global" => self.assign(piece),
             "ftl" => self.header(piece).map(|()| Vec::new()),
+            // Read by `strip`.
             "t" | "rt" | "lt" | "nt" => Ok(Vec::new()),
             other => {
                 let instead = match other {
@@ -358,7 +359,7 @@ fn tag(piece: Piece<'_>) -> String {
 }
 
 /// A tag's first word.
-fn word<'s>(piece: Piece<'s>) -> &'s str {
+pub(super) fn word<'s>(piece: Piece<'s>) -> &'s str {
     let text = piece.text.trim_start();
     let end = text.find(|next: char| !next.is_alphanumeric() && next != '_').unwrap_or(text.len());
     text.get(..end).unwrap_or_default()
