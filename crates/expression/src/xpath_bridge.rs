@@ -72,11 +72,8 @@ pub(crate) fn value(found: xpath::Value<'_>, budget: &Budget) -> Result<Value<'s
     Ok(match found {
         xpath::Value::NodeSet(nodes) => Value::Text(texts(&nodes, budget)?.into()),
         xpath::Value::String(text) => Value::Text(text.into()),
-        xpath::Value::Number(number) => {
-            let text = xpath::number_to_string(number);
-            let integer = text.parse().map(Value::Integer);
-            integer.unwrap_or(Value::Double(number))
-        }
+        // Its text is `2.0`, as in Synapse, which prints Java's `Double`.
+        xpath::Value::Number(number) => Value::Double(number),
         xpath::Value::Boolean(truth) => Value::Boolean(truth),
     })
 }

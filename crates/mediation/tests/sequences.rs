@@ -431,7 +431,7 @@ fn enrich_inserts_nodes_below_behind_and_in_place_of_others() {
     check_enrich(
         "xpath=\"count(//order)\"",
         "xpath=\"//symbol\"",
-        "<order><symbol>1</symbol></order>",
+        "<order><symbol>1.0</symbol></order>",
     );
     check_enrich(source, "action=\"remove\" xpath=\"//symbol\"", "<order/>");
     let ran = run_on(

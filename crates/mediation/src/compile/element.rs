@@ -179,6 +179,15 @@ impl<'d> Element<'d> {
         }
     }
 
+    /// Warns of `${...}` in a text in which Synapse does not evaluate it.
+    pub(crate) fn warn_of_expression(&self, compiler: &mut Compiler, text: &str, help: &str) {
+        let mut expressions = text.split("${").skip(1);
+        if expressions.any(|inside| !inside.starts_with("configs.")) {
+            let message = "`${...}` is not evaluated here".to_owned();
+            compiler.warning(self, message, Some(help.to_owned()));
+        }
+    }
+
     /// Either the literal `value` or the `expression`; of both, Synapse takes the value.
     pub(crate) fn value_or_expression(&self, compiler: &mut Compiler) -> Option<Expression> {
         let (value, expression) = (self.optional("value"), self.optional("expression"));

@@ -189,6 +189,9 @@ impl Compiler {
                     return None;
                 }
                 let template = child.required(self, "uri-template")?.to_owned();
+                let help =
+                    "set the property `uri.var.NAME` before, and write `{uri.var.NAME}` here";
+                child.warn_of_expression(self, &template, help);
                 if child.choice(self, "version", &[("1.1", false), ("2.0", true)])? {
                     let message = "messages are sent over HTTP/1.1".to_owned();
                     let help = "remove `version`, if the service accepts HTTP/1.1".to_owned();

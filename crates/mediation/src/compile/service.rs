@@ -295,13 +295,13 @@ impl Compiler {
         match (place, version) {
             (Place::None, None) => Some((context.to_owned(), None)),
             (Place::Url, Some(version)) => Some((format!("{context}/{version}"), Some("url"))),
-            (Place::Context, Some(version)) if context.contains("{version}") => {
+            (Place::Context, Some(version)) => {
+                if !context.contains("{version}") {
+                    let message = format!("`context` is `{context}`, without `{{version}}`");
+                    let help = "the URL has no version; write `{version}` where it belongs";
+                    self.warning(element, message, Some(help.to_owned()));
+                }
                 Some((context.replace("{version}", version), Some("context")))
-            }
-            (Place::Context, Some(_)) => {
-                let message = format!("`context` is `{context}`, without `{{version}}`");
-                self.error(element, message, None);
-                None
             }
             (Place::None, Some(_)) | (Place::Url | Place::Context, None) => {
                 let message = "`version` and `version-type` need each other".to_owned();

@@ -90,8 +90,8 @@ fn convert(piece: &mut Piece, first: &Message, scene: &Scene<'_>) -> Result<(), 
     Ok(())
 }
 
-/// A number of messages; negative or none: not limited.
-fn count(
+/// A number of messages; less than one, or none: not limited.
+pub(super) fn count(
     expression: Option<&Expression>,
     scene: &Scene<'_>,
     message: &Message,
@@ -99,8 +99,10 @@ fn count(
     let Some(expression) = expression else { return Ok(None) };
     let text = scene.text(expression, message)?;
     let number: f64 = text.trim().parse().map_err(|_| fail(format!("`{text}` is not a number")))?;
-    let number = text.trim().parse().ok().filter(|_| number >= 1.0);
-    Ok(number)
+    // Of an XPath it is `2.0`.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
+    let number = number as usize;
+    Ok(Some(number).filter(|number| *number > 0))
 }
 
 impl Aggregate {

@@ -31,6 +31,8 @@ impl Inline {
             Some(b'{' | b'[') => MediaType::Json,
             Some(_) | None => MediaType::Text,
         };
+        let help = "write `{$ctx:NAME}` or another XPath in braces, or use `payloadFactory`";
+        element.warn_of_expression(compiler, &text, help);
         let mut places = Vec::new();
         for range in inline::expressions(&text) {
             let source = text.get(range.start + 1..range.end - 1).unwrap_or_default();

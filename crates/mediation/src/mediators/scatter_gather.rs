@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use expression::{BodyUse, Expression, json, markup};
 
-use super::aggregate::number_or_expression;
+use super::aggregate::{count, number_or_expression};
 use super::split::{body_json, enclosed, json_text, sequence, set_payload};
 use crate::compile::{Compiler, Element};
 use crate::message::Format;
@@ -52,9 +52,8 @@ impl Mediator for ScatterGather {
         };
         let parts = self.sequences.iter().map(part).collect::<Result<_, Failure>>()?;
         let mut enough: Option<usize> = None;
-        for number in [&self.min, &self.max].into_iter().flatten() {
-            let number = scene.text(number, message)?.trim().parse::<usize>().ok();
-            let number = number.filter(|number| *number > 0);
+        for number in [&self.min, &self.max] {
+            let number = count(number.as_ref(), scene, message)?;
             enough = enough.into_iter().chain(number).min();
         }
         let timeout_ms = self.timeout_ms;

@@ -37,8 +37,10 @@ impl Items {
         scene: &Scene<'_>,
         message: &Message,
     ) -> Result<Self, Failure> {
-        if expression.selects_nodes() {
-            return Self::nodes(expression, scene, message);
+        if expression.may_select_nodes()
+            && let Some(items) = Self::nodes(expression, scene, message)?
+        {
+            return Ok(items);
         }
         let body = message.body.json(scene.budget);
         let view = scene.view(message);
@@ -70,13 +72,18 @@ impl Items {
         Ok(items)
     }
 
+    /// `None`: it selects no nodes, but may select an array.
     fn nodes(
         expression: &Expression,
         scene: &Scene<'_>,
         message: &Message,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Option<Self>, Failure> {
         let view = scene.view(message);
-        let nodes = expression.nodes(&view, scene.budget)?;
+        let nodes = match expression.nodes(&view, scene.budget) {
+            Ok(nodes) => nodes,
+            Err(expression::Error::Type(_)) if !expression.selects_nodes() => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
         scene.charge_parts(nodes.len())?;
         let elements = || nodes.iter().filter(|node| node.is_element());
         let places = elements().map(|node| node.id()).collect();
@@ -87,7 +94,7 @@ impl Items {
             items.end(scene)?;
         }
         items.source.shrink_to_fit();
-        Ok(items)
+        Ok(Some(items))
     }
 
     fn with_capacity(items: usize, place: Place) -> Self {

@@ -101,6 +101,18 @@ fn what_synapse_ignores_is_ignored_with_a_warning() {
             "<endpoint name=\"e\"><default/><propery name=\"a\" value=\"b\"/></endpoint>",
             "`endpoint` has no child `propery`",
         ),
+        (
+            "<sequence name=\"s\"><enrich><source type=\"inline\">{\"v\": \"${vars.v}\"}</source><target type=\"body\"/></enrich></sequence>",
+            "`${...}` is not evaluated here",
+        ),
+        (
+            "<endpoint name=\"e\"><http uri-template=\"http://a/${vars.v}\"/></endpoint>",
+            "`${...}` is not evaluated here\n    help: set the property `uri.var.NAME` before",
+        ),
+        (
+            "<api name=\"a\" context=\"/a\" version=\"1\" version-type=\"context\"><resource methods=\"GET\"/></api>",
+            "`context` is `/a`, without `{version}`",
+        ),
     ] {
         let (program, found) = compile(artefact);
         let is_served = program.sequence("s").is_some()
