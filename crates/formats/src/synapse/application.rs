@@ -113,8 +113,7 @@ impl Reader<'_> {
     fn index(&mut self) -> Option<(CompositeApplication, Vec<Dependency>)> {
         if !self.entries.contains_key(INDEX) {
             let help = "build the archive with Micro Integrator's Maven plugin";
-            self.report.error(None, format!("the archive has no {INDEX}"), help);
-            return None;
+            return self.report.reject(None, format!("the archive has no {INDEX}"), help);
         }
         let document = self.parse(INDEX)?;
         let is_application =
@@ -122,8 +121,8 @@ impl Reader<'_> {
         let found = elements(document.element()?).find(is_application);
         let Some(node) = found else {
             let help = "write <artifact name=\"...\" version=\"...\" type=\"carbon/application\">";
-            self.report.error(None, "there is no artifact of type carbon/application", help);
-            return None;
+            let message = "there is no artifact of type carbon/application";
+            return self.report.reject(None, message, help);
         };
         let named =
             |node: xml::Node<'_>, key| node.attribute("", key).unwrap_or_default().to_owned();

@@ -135,21 +135,18 @@ fn checked_kind(
 ) -> Option<ArtefactKind> {
     let (name, place) = (node.local_name(), place_of(node));
     if let Some(row) = unserved(name) {
-        report.error(place, format!("`{name}`: {}", row.message), row.help);
-        return None;
+        return report.reject(place, format!("`{name}`: {}", row.message), row.help);
     }
     let Some(kind) = kind_of(node).filter(|kind| known.contains(kind)) else {
         let names: Vec<_> = known.iter().map(|kind| kind.element()).collect();
         let help = suggest(name, names.iter().copied(), || {
             format!("the artefacts are {}", names.join(", "))
         });
-        report.error(place, format!("unknown artefact `{}`", shorten(name)), help);
-        return None;
+        return report.reject(place, format!("unknown artefact `{}`", shorten(name)), help);
     };
     if node.namespace() != NAMESPACE {
         let help = format!("declare xmlns=\"{NAMESPACE}\"");
-        report.error(place, format!("`{name}` is not in Synapse's namespace"), help);
-        return None;
+        return report.reject(place, format!("`{name}` is not in Synapse's namespace"), help);
     }
     Some(kind)
 }

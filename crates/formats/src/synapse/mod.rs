@@ -76,8 +76,7 @@ fn parse(bytes: &[u8], report: &mut Report) -> Option<xml::Document> {
         Ok(document) => Some(document),
         Err(error) => {
             let place = error.position().map(place);
-            report.error(place, format!("invalid XML: {}", error.kind()), "");
-            None
+            report.reject(place, format!("invalid XML: {}", error.kind()), "")
         }
     }
 }

@@ -77,8 +77,8 @@ pub(crate) fn read<'a>(text: &'a [u8], keep: Keep, report: &mut Report) -> Optio
     let size = u64::try_from(text.len()).unwrap_or(u64::MAX);
     if size > limits::DOCUMENT_BYTES_MAX {
         let most = limits::DOCUMENT_BYTES_MAX;
-        report.error(None, format!("the file has {size} bytes; the limit is {most}"), "split it");
-        return None;
+        let message = format!("the file has {size} bytes; the limit is {most}");
+        return report.reject(None, message, "split it");
     }
     let text = match std::str::from_utf8(text) {
         Ok(text) => text.strip_prefix('\u{feff}').unwrap_or(text),
@@ -86,8 +86,7 @@ pub(crate) fn read<'a>(text: &'a [u8], keep: Keep, report: &mut Report) -> Optio
             let before = text.get(..error.valid_up_to()).unwrap_or_default();
             let before = String::from_utf8_lossy(before);
             let place = Lines::new(&before).place(before.len());
-            report.error(place, "invalid UTF-8", "save the file as UTF-8");
-            return None;
+            return report.reject(place, "invalid UTF-8", "save the file as UTF-8");
         }
     };
     let read = if is_json(text, report) {
@@ -97,10 +96,7 @@ pub(crate) fn read<'a>(text: &'a [u8], keep: Keep, report: &mut Report) -> Optio
     };
     match read {
         Ok(node) => Some(node),
-        Err(SyntaxError { place, message, help }) => {
-            report.error(place, message, help);
-            None
-        }
+        Err(SyntaxError { place, message, help }) => report.reject(place, message, help),
     }
 }
 

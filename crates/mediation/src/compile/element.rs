@@ -102,7 +102,7 @@ impl<'d> Element<'d> {
         if found.is_none() {
             let all: Vec<_> = values.iter().map(|(value, _)| format!("`{value}`")).collect();
             let message = format!("`{name}` is `{written}`");
-            compiler.error(self, message, Some(format!("write one of {}", all.join(", "))));
+            compiler.error(self, message, Some(&format!("write one of {}", all.join(", "))));
         }
         found.map(|(_, value)| *value)
     }
@@ -157,8 +157,7 @@ impl<'d> Element<'d> {
             Ok(expression) => Some(expression),
             Err(error) => {
                 let help = expression_help::help(source, &error.message());
-                compiler.error(self, format!("in `{source}`: {error}"), help);
-                None
+                compiler.reject(self, format!("in `{source}`: {error}"), help.as_deref())
             }
         }
     }
@@ -195,8 +194,7 @@ impl<'d> Element<'d> {
             (None, None) => {
                 let message = format!("`{}` needs either `value` or `expression`", self.name());
                 let help = "write `value=\"...\"` for a text, or `expression=\"...\"` for what is computed";
-                compiler.error(self, message, Some(help.to_owned()));
-                None
+                compiler.reject(self, message, Some(help))
             }
         }
     }
@@ -204,7 +202,7 @@ impl<'d> Element<'d> {
     /// Warns that of two attributes, or kinds of them, one has no effect.
     pub(crate) fn counts(&self, compiler: &mut Compiler, winner: &str, loser: &str) {
         let message = format!("{winner} counts, and {loser} has no effect");
-        compiler.warning(self, message, Some(format!("remove {loser}")));
+        compiler.warning(self, message, Some(&format!("remove {loser}")));
     }
 
     /// Reports a child that Synapse does not read either; `known` are those that it does.
@@ -227,7 +225,7 @@ impl<'d> Element<'d> {
         let message =
             format!("`{of}` has no {kind} `{name}`: it is ignored, as in Micro Integrator");
         let help = nearest.map(|name| format!("did you mean `{name}`?"));
-        compiler.warning(at, message, help);
+        compiler.warning(at, message, help.as_deref());
     }
 
     /// Reports the attributes and children that were not read.

@@ -139,7 +139,7 @@ impl Compiler {
         }
         compiler.check_wsdl_endpoints();
         compiler.check_failovers();
-        compiler.reject(&units);
+        compiler.take_out(&units);
         // They handle nothing unless they are named.
         for default in &defaults {
             let name = default.node.attribute("", "name").unwrap_or_default();
@@ -324,7 +324,7 @@ impl Compiler {
             other => {
                 let help = "the artefacts are `api`, `proxy`, `inboundEndpoint`, `sequence`, `template`, `endpoint` and \
                             `localEntry`";
-                self.error(&element, format!("`{other}` is not served yet"), Some(help.to_owned()));
+                self.error(&element, format!("`{other}` is not served yet"), Some(help));
                 return;
             }
         }
@@ -337,7 +337,7 @@ impl Compiler {
         let found = self.program.templates.get(name).cloned();
         if found.is_none() {
             let help = nearest(name, self.program.templates.keys());
-            self.error(element, format!("there is no template `{name}`"), help);
+            self.error(element, format!("there is no template `{name}`"), help.as_deref());
         }
         self.artefacts.uses("template", name);
         found
@@ -367,7 +367,7 @@ impl Compiler {
         let found = self.program.sequence(name);
         if found.is_none() {
             let help = nearest(name, self.program.sequence_names.keys());
-            self.error(element, format!("there is no sequence `{name}`"), help);
+            self.error(element, format!("there is no sequence `{name}`"), help.as_deref());
         }
         self.artefacts.uses("sequence", name);
         found
@@ -404,32 +404,42 @@ impl Compiler {
                 true => Some("write a computed name as `key-expression`".to_owned()),
                 false => nearest(name, self.program.endpoint_names.keys()),
             };
-            self.error(element, format!("there is no endpoint `{name}`"), help);
+            self.error(element, format!("there is no endpoint `{name}`"), help.as_deref());
         }
         self.artefacts.uses("endpoint", name);
         found
     }
 
-    pub(crate) fn error(&mut self, at: &Element<'_>, message: String, help: Option<String>) {
-        self.report(Severity::Error, at, message, help);
-    }
-
-    pub(crate) fn warning(&mut self, at: &Element<'_>, message: String, help: Option<String>) {
-        self.report(Severity::Warning, at, message, help);
-    }
-
-    fn report(
+    /// Reports an error. The caller has nothing else to return then.
+    pub(crate) fn reject<T>(
         &mut self,
-        severity: Severity,
         at: &Element<'_>,
-        message: String,
-        help: Option<String>,
+        message: impl Into<String>,
+        help: Option<&str>,
+    ) -> Option<T> {
+        self.error(at, message, help);
+        None
+    }
+
+    pub(crate) fn error(
+        &mut self,
+        at: &Element<'_>,
+        message: impl Into<String>,
+        help: Option<&str>,
     ) {
-        if severity == Severity::Error {
-            self.artefacts.has_error();
-        }
+        self.artefacts.has_error();
         let site = self.site(at);
-        self.report_at(severity, site, message, help);
+        self.report_at(Severity::Error, site, message.into(), help.map(str::to_owned));
+    }
+
+    pub(crate) fn warning(
+        &mut self,
+        at: &Element<'_>,
+        message: impl Into<String>,
+        help: Option<&str>,
+    ) {
+        let site = self.site(at);
+        self.report_at(Severity::Warning, site, message.into(), help.map(str::to_owned));
     }
 
     fn report_at(&mut self, severity: Severity, site: Site, message: String, help: Option<String>) {
@@ -444,13 +454,12 @@ impl Compiler {
     }
 
     /// Takes out the artefacts with errors, and those that use them.
-    fn reject(&mut self, all: &[Unit<'_>]) {
+    fn take_out(&mut self, all: &[Unit<'_>]) {
         for (number, (kind, name)) in self.artefacts.spread() {
             let Some(unit) = all.get(number) else { continue };
             self.enter_artefact(number, unit.file);
             let element = Element::new(unit.node);
-            let message = format!("uses the {kind} `{name}`, which has errors");
-            self.error(&element, message, None);
+            self.error(&element, format!("uses the {kind} `{name}`, which has errors"), None);
         }
         let (program, artefacts) = (&mut self.program, &self.artefacts);
         let broken = artefacts.broken().filter_map(|number| all.get(number));

@@ -243,8 +243,7 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
         child.finish(compiler);
     }
     let Some(on_complete) = on_complete else {
-        compiler.error(element, "`aggregate` needs `onComplete`".to_owned(), None);
-        return None;
+        return compiler.reject(element, "`aggregate` needs `onComplete`", None);
     };
     Some(Box::new(Aggregate {
         id,
@@ -260,9 +259,8 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
 
 /// The sequence of an `onComplete` without mediators. Source: Synapse's `AggregateMediatorFactory`.
 fn nothing(compiler: &mut Compiler, element: &Element<'_>) -> SequenceId {
-    let message = "the message ends here, since `onComplete` has no mediators".to_owned();
-    let help = "write the mediators that follow into it".to_owned();
-    compiler.warning(element, message, Some(help));
+    let message = "the message ends here, since `onComplete` has no mediators";
+    compiler.warning(element, message, Some("write the mediators that follow into it"));
     compiler.sequence_of(element, "onComplete", vec![Box::new(Turn::Drop)])
 }
 
@@ -270,8 +268,8 @@ fn nothing(compiler: &mut Compiler, element: &Element<'_>) -> SequenceId {
 fn seconds(compiler: &mut Compiler, child: &Element<'_>) -> Option<Option<u64>> {
     let Some(text) = child.optional("timeout") else { return Some(None) };
     let Ok(seconds) = text.parse::<u64>() else {
-        compiler.error(child, format!("`timeout` is `{text}`, not a number of seconds"), None);
-        return None;
+        let message = format!("`timeout` is `{text}`, not a number of seconds");
+        return compiler.reject(child, message, None);
     };
     Some(Some(seconds.saturating_mul(1_000)).filter(|ms| *ms > 0))
 }
@@ -287,8 +285,7 @@ pub(super) fn number_or_expression(
         return Some(Some(expression));
     }
     let Ok(number) = text.parse::<i64>() else {
-        compiler.error(element, format!("`{name}` is `{text}`, not a number"), None);
-        return None;
+        return compiler.reject(element, format!("`{name}` is `{text}`, not a number"), None);
     };
     Some((number > 0).then(|| Expression::literal(text)))
 }

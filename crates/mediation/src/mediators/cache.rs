@@ -350,7 +350,7 @@ fn read_protocol(
 fn truth(compiler: &mut Compiler, element: &Element<'_>, text: &str) -> Option<bool> {
     let found = text.parse().ok();
     if found.is_none() {
-        let help = "write `true` or `false`".to_owned();
+        let help = "write `true` or `false`";
         compiler.error(element, format!("`{}` is `{text}`", element.name()), Some(help));
     }
     found

@@ -91,9 +91,11 @@ impl Results {
         let is_xml = element.choice(compiler, "result-content-type", &kinds)?;
         let name = element.optional("result-enclosing-element");
         if is_xml && name.is_none() {
-            let message = "results in XML need `result-enclosing-element`".to_owned();
-            compiler.error(element, message, None);
-            return None;
+            return compiler.reject(
+                element,
+                "results in XML need `result-enclosing-element`",
+                None,
+            );
         }
         Some(name.filter(|_| is_xml).map(Into::into))
     }
@@ -197,13 +199,10 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
         && !expression.may_select_nodes()
     {
         let message = format!("`{expression}` selects no elements for results in XML");
-        let help = "write an XPath, `${xpath('//name')}`".to_owned();
-        compiler.error(element, message, Some(help));
-        return None;
+        return compiler.reject(element, message, Some("write an XPath, `${xpath('//name')}`"));
     }
     if sequences.is_empty() {
-        compiler.error(element, "`scatter-gather` needs a `sequence`".to_owned(), None);
-        return None;
+        return compiler.reject(element, "`scatter-gather` needs a `sequence`", None);
     }
     Some(Box::new(ScatterGather { sequences, parallel, timeout_ms, min, max, results }))
 }
@@ -212,8 +211,7 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
 fn milliseconds(compiler: &mut Compiler, child: &Element<'_>) -> Option<Option<u64>> {
     let Some(text) = child.optional("timeout") else { return Some(None) };
     let Ok(ms) = text.parse::<u64>() else {
-        compiler.error(child, format!("`timeout` is `{text}`, not a number"), None);
-        return None;
+        return compiler.reject(child, format!("`timeout` is `{text}`, not a number"), None);
     };
     Some(Some(ms).filter(|ms| *ms > 0))
 }

@@ -320,10 +320,9 @@ fn fail(message: &str) -> Failure {
 pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<Box<dyn Mediator>> {
     let language = element.required(compiler, "language")?;
     if !["js", "nashornJs", "rhinoJs", "graalJs"].contains(&language) {
-        let help = "write JavaScript, with language=\"js\"".to_owned();
+        let help = "write JavaScript, with language=\"js\"";
         let message = format!("scripts in `{language}` are not served");
-        compiler.error(element, message, Some(help));
-        return None;
+        return compiler.reject(element, message, Some(help));
     }
     let mut parts = Vec::new();
     for child in element.children() {
@@ -349,24 +348,20 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
     let source = format!("{}\n{call}", parts.join("\n"));
     if source.len() > limits::SCRIPT_BYTES_MAX {
         let message = format!("the script is longer than {} bytes", limits::SCRIPT_BYTES_MAX);
-        compiler.error(element, message, None);
-        return None;
+        return compiler.reject(element, message, None);
     }
     let mentioned = JAVA.iter().find(|name| source.contains(**name));
     if let Some(name) = mentioned.or_else(|| PACKAGES.iter().find(|name| is_name(&source, name))) {
-        let help = "write it in JavaScript alone, or as other mediators".to_owned();
+        let help = "write it in JavaScript alone, or as other mediators";
         let message = format!("the script uses `{name}`, but there are no Java classes");
-        compiler.error(element, message, Some(help));
-        return None;
+        return compiler.reject(element, message, Some(help));
     }
     if let Some(part) = E4X.iter().find(|part| is_code(&source, part)) {
-        let message = format!("the script uses `{part}`");
-        compiler.error(element, message, Some(NO_E4X.to_owned()));
-        return None;
+        return compiler.reject(element, format!("the script uses `{part}`"), Some(NO_E4X));
     }
     if let Some(part) = xml_member(&source) {
         let message = format!("the script seems to use `{part}`, which fails if it is XML");
-        compiler.warning(element, message, Some(NO_E4X.to_owned()));
+        compiler.warning(element, message, Some(NO_E4X));
     }
     if let Some(name) = unknown_method(&source) {
         let nearest = base::names::nearest(name, METHODS.iter().copied());
@@ -374,16 +369,14 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
             Some(nearest) => format!("did you mean `mc.{nearest}`?"),
             None => "write it as another mediator, before or behind the script".to_owned(),
         };
-        compiler.error(element, format!("the script: `mc` has no method `{name}`"), Some(help));
-        return None;
+        let message = format!("the script: `mc` has no method `{name}`");
+        return compiler.reject(element, message, Some(&help));
     }
     if let Err(error) = check(&source) {
         let is_markup = ["'<'", "'@'", "field name"].iter().any(|part| error.contains(part));
         let is_return = error.starts_with("return not in a function");
         let help = if is_return { Some(LAST_VALUE) } else { is_markup.then_some(NO_E4X) };
-        let help = help.map(str::to_owned);
-        compiler.error(element, format!("the script: {error}"), help);
-        return None;
+        return compiler.reject(element, format!("the script: {error}"), help);
     }
     let has = |name: &str| source.contains(name);
     // A name that is computed may be any of them.
@@ -480,10 +473,7 @@ fn unknown_method(source: &str) -> Option<&str> {
 fn entry(compiler: &mut Compiler, element: &Element<'_>, key: &str) -> Option<String> {
     match compiler.entry(element, key)? {
         Entry::Text(text) => Some(text.to_string()),
-        Entry::Xml(_) => {
-            compiler.error(element, format!("`{key}` is XML, not a script"), None);
-            None
-        }
+        Entry::Xml(_) => compiler.reject(element, format!("`{key}` is XML, not a script"), None),
     }
 }
 

@@ -286,9 +286,8 @@ impl Target {
         let action = element.optional("soapAction").map(Into::into);
         element.finish(compiler);
         if sequence.is_none() && to.is_none() && address.is_none() {
-            let help = "write a sequence or an endpoint".to_owned();
-            compiler.error(element, "the target does nothing".to_owned(), Some(help));
-            return None;
+            let help = "write a sequence or an endpoint";
+            return compiler.reject(element, "the target does nothing", Some(help));
         }
         Some(Self { sequence, to, address, action })
     }

@@ -237,10 +237,7 @@ fn stylesheet(
     }
     match sheet {
         Ok(sheet) => Some(Keyed::Fixed(sheet)),
-        Err(error) => {
-            compiler.error(element, format!("the stylesheet `{key}`: {error}"), None);
-            None
-        }
+        Err(error) => compiler.reject(element, format!("the stylesheet `{key}`: {error}"), None),
     }
 }
 
@@ -309,7 +306,6 @@ fn parameter(
     if !matches!(sheet, Keyed::Fixed(sheet) if !knows(sheet)) {
         return Some(Some(Parameter { name: name.to_owned(), value, is_nodes }));
     }
-    let message = format!("the stylesheet `{key}` has no parameter `{name}`");
-    compiler.warning(child, message, None);
+    compiler.warning(child, format!("the stylesheet `{key}` has no parameter `{name}`"), None);
     Some(None)
 }

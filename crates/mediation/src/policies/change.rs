@@ -56,13 +56,15 @@ fn field_name(reading: &mut PolicyReading<'_>) -> Option<Box<str>> {
     let parameter = "headerName";
     let name = reading.required(parameter)?;
     if !is_token(name) {
-        reading.wrong(parameter, format!("`{name}` is not the name of a header field"), "");
-        return None;
+        return reading.reject(
+            parameter,
+            format!("`{name}` is not the name of a header field"),
+            "",
+        );
     }
     if is_written_by_gateway(name) {
         let message = format!("the gateway writes `{name}` itself");
-        reading.wrong(parameter, message, "remove the policy");
-        return None;
+        return reading.reject(parameter, message, "remove the policy");
     }
     Some(name.into())
 }
@@ -209,8 +211,11 @@ pub(super) fn path(reading: &mut PolicyReading<'_>) -> Option<Box<dyn Mediator>>
     let is_plain = template.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#');
     if !template.starts_with('/') || !is_balanced || !is_plain {
         let message = format!("`{template}` is not a path");
-        reading.wrong("newResourcePath", message, "write `/pets/{id}`, without spaces and `#`");
-        return None;
+        return reading.reject(
+            "newResourcePath",
+            message,
+            "write `/pets/{id}`, without spaces and `#`",
+        );
     }
     Some(Box::new(Path { template: template.into(), keeps_query }))
 }
@@ -242,10 +247,8 @@ pub(super) fn method(reading: &mut PolicyReading<'_>) -> Option<Box<dyn Mediator
     let from = reading.optional("currentMethod");
     let mut known = |name: &str, text: &str| {
         let found = METHODS.into_iter().find(|method| method.eq_ignore_ascii_case(text));
-        if found.is_none() {
-            reading.wrong(name, format!("`{text}` is not a method"), "write one such as `POST`");
-        }
-        found
+        let message = || format!("`{text}` is not a method");
+        found.or_else(|| reading.reject(name, message(), "write one such as `POST`"))
     };
     let to = known("updatedMethod", to)?.into();
     let from = match from {
