@@ -148,6 +148,7 @@ impl Script {
         let turns = Rc::new(Cell::new(budget.steps_left() / limits::SCRIPT_STEPS_PER_INTERRUPT));
         let before = turns.get();
         let outcome = with_engine(memory, Rc::clone(&turns), |context| {
+            let said = |error| said(error, 0);
             let prelude: Function<'_> = context.eval(PRELUDE).catch(context).map_err(said)?;
             let changes: Function<'_> = prelude.call((input,)).catch(context).map_err(said)?;
             let returned = evaluate(context, &*self.source).map_err(said)?;
@@ -481,9 +482,9 @@ fn entry(compiler: &mut Compiler, element: &Element<'_>, key: &str) -> Option<St
 fn check(source: &str) -> Result<(), String> {
     let turns = Rc::new(Cell::new(limits::SCRIPT_CHECK_INTERRUPTS));
     with_engine(limits::SCRIPT_MEMORY_BYTES_MAX, turns, |context| {
-        match evaluate(context, format!("throw undefined; {source}")) {
+        match evaluate(context, format!("throw undefined;\n{source}")) {
             Err(CaughtError::Value(value)) if value.is_undefined() => Ok(()),
-            Err(error) => Err(said(error)),
+            Err(error) => Err(said(error, 1)),
             Ok(_) => Ok(()),
         }
     })
@@ -500,8 +501,8 @@ fn evaluate<'js>(
     context.eval_with_options(source, options).catch(context)
 }
 
-/// What went wrong, and where in the script.
-fn said(error: CaughtError<'_>) -> String {
+/// What went wrong, and where in the script, which begins behind so many lines.
+fn said(error: CaughtError<'_>, before: usize) -> String {
     // What QuickJS throws when it cannot allocate an error.
     if matches!(&error, CaughtError::Value(value) if value.is_null()) {
         return "it needs too much memory, or throws `null`".to_owned();
@@ -511,7 +512,9 @@ fn said(error: CaughtError<'_>) -> String {
     // What it throws when it still can.
     let what = if what.ends_with("out of memory") { "it needs too much memory" } else { what };
     let place = text.lines().skip(1).find_map(|line| line.split_once(NAME)?.1.strip_prefix(':'));
-    match place.and_then(|place| place.trim_end_matches(')').split_once(':')) {
+    let place = place.and_then(|place| place.trim_end_matches(')').split_once(':'));
+    let line = |line: &str| line.parse::<usize>().ok()?.checked_sub(before);
+    match place.and_then(|(at, column)| Some((line(at)?, column))) {
         Some((line, column)) => format!("{what} (line {line}, column {column} of the script)"),
         None => what.to_owned(),
     }
