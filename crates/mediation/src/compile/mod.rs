@@ -485,17 +485,22 @@ fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n String>) -> Option<St
 /// `node`, of an artefact, as a document of its own. Of the namespaces around it, it declares those whose prefixes occur in it: as in
 /// Micro Integrator, what is inserted into it does not come into the namespace of the artefact.
 pub(crate) fn serialise(node: xml::Node<'_>) -> Vec<u8> {
-    let is_mentioned = |prefix: &str| {
-        let prefix = format!("{prefix}:");
-        std::iter::once(node).chain(node.descendants()).any(|part| {
-            let values = part.attributes().map(xml::Node::text);
-            !part.is_element() && part.text().contains(&prefix)
-                || values.into_iter().any(|value| value.contains(&prefix))
-        })
-    };
+    // What is before each colon: a prefix, or something that ends with it.
+    let mut mentioned = BTreeSet::new();
+    for part in std::iter::once(node).chain(node.descendants()) {
+        let own = (!part.is_element()).then(|| part.text());
+        for before in part
+            .attributes()
+            .map(xml::Node::text)
+            .chain(own)
+            .flat_map(|text| text.rsplit(':').skip(1))
+        {
+            mentioned.extend(before.rsplit(char::is_whitespace).next());
+        }
+    }
     let keeps = |prefix: &str, uri: &str| {
         node.declarations().any(|declared| declared == (prefix, uri))
-            || !prefix.is_empty() && is_mentioned(prefix)
+            || !prefix.is_empty() && mentioned.iter().any(|name| name.ends_with(prefix))
     };
     let options = xml::WriterOptions { declaration: false, ..Default::default() };
     let written = xml::Writer::new(options).and_then(|mut writer| {
