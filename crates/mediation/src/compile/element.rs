@@ -3,7 +3,6 @@
 use std::cell::{Cell, RefCell};
 
 use expression::Expression;
-use expression::synapse::Mode;
 
 use super::{Compiler, expression_help};
 
@@ -153,7 +152,7 @@ impl<'d> Element<'d> {
             .filter(|(prefix, _)| !prefix.is_empty())
             .map(|(prefix, uri)| (prefix.to_owned(), uri.to_owned()))
             .collect();
-        match Expression::compile_with(source, Mode::Compatible, &namespaces) {
+        match Expression::compile_with(source, &namespaces) {
             Ok(expression) => Some(expression),
             Err(error) => {
                 let help = expression_help::help(source, &error.message());
