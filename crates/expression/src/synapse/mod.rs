@@ -21,7 +21,7 @@ use std::sync::Arc;
 use xpath::synapse::SynapseXPath;
 
 use crate::context::{BodyUse, EvalContext, ParameterKind, PropertyScope};
-use crate::cursor::{Compiled, Cursor};
+use crate::cursor::{Compiled, Cursor, Operator};
 use crate::jsonpath::Path;
 use crate::{Budget, Error, Value};
 
@@ -77,23 +77,6 @@ enum Root {
     Config(Box<str>),
     /// The result of a function.
     Result(Node),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Operator {
-    Add,
-    Subtract,
-    Multiply,
-    Divide,
-    Modulo,
-    Equal,
-    NotEqual,
-    Less,
-    LessOrEqual,
-    Greater,
-    GreaterOrEqual,
-    And,
-    Or,
 }
 
 impl SynapseExpression {
