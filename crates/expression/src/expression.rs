@@ -76,13 +76,8 @@ impl Expression {
     /// Whether it is an XPath that selects nodes.
     #[must_use]
     pub fn selects_nodes(&self) -> bool {
-        match &self.language {
-            Language::Xpath(path) => path.expression().value_type() == xpath::Type::NodeSet,
-            Language::Literal(_)
-            | Language::Property(..)
-            | Language::JsonPath(_)
-            | Language::Synapse(_) => false,
-        }
+        let Language::Xpath(path) = &self.language else { return false };
+        path.expression().value_type() == xpath::Type::NodeSet
     }
 
     /// Whether [`Expression::nodes`] finds some, if what it names is XML.
@@ -102,13 +97,7 @@ impl Expression {
     /// The text that it always is; `None` if it is evaluated.
     #[must_use]
     pub fn as_literal(&self) -> Option<&str> {
-        match &self.language {
-            Language::Literal(text) => Some(text),
-            Language::Property(..)
-            | Language::JsonPath(_)
-            | Language::Xpath(_)
-            | Language::Synapse(_) => None,
-        }
+        if let Language::Literal(text) = &self.language { Some(text) } else { None }
     }
 
     /// Whether it is a JSONPath.
@@ -197,15 +186,7 @@ impl Expression {
             | Language::Property(..)
             | Language::Xpath(_) => vec![self.evaluate_within(context, budget)?],
         };
-        let selected = |value: Value<'c>| match value {
-            Value::Json(value) => Some(value),
-            Value::Made(_)
-            | Value::Text(_)
-            | Value::Integer(_)
-            | Value::Double(_)
-            | Value::Boolean(_)
-            | Value::Null => None,
-        };
+        let selected = |value| if let Value::Json(value) = value { Some(value) } else { None };
         Ok(values.into_iter().filter_map(selected).collect())
     }
 

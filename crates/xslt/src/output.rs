@@ -147,14 +147,7 @@ impl Output {
 
     /// The bindings that declaring a prefix may visit; an XML writer looks it up in constant time.
     pub(crate) fn bindings_visited(&self) -> usize {
-        match self {
-            Self::Html(writer) => writer.bindings(),
-            Self::Writer(_)
-            | Self::Deferred(_)
-            | Self::Tree(_)
-            | Self::Text(_)
-            | Self::Plain(..) => 0,
-        }
+        if let Self::Html(writer) = self { writer.bindings() } else { 0 }
     }
 
     /// A declaration that conflicts with another one of the element is omitted: section 7.3.

@@ -150,35 +150,17 @@ fn count(n: usize) -> u32 {
 
 impl<'a> Node<'a> {
     pub(crate) fn as_map(&self) -> Option<&Map<'a>> {
-        match &self.value {
-            Value::Map(map) => Some(map),
-            Value::Null
-            | Value::Bool(_)
-            | Value::Number(_)
-            | Value::Text(_)
-            | Value::List(_)
-            | Value::Unread => None,
-        }
+        if let Value::Map(map) = &self.value { Some(map) } else { None }
     }
 
     pub(crate) fn as_list(&self) -> Option<&[Self]> {
-        match &self.value {
-            Value::List(list) => Some(list),
-            Value::Null
-            | Value::Bool(_)
-            | Value::Number(_)
-            | Value::Text(_)
-            | Value::Map(_)
-            | Value::Unread => None,
-        }
+        if let Value::List(list) = &self.value { Some(list) } else { None }
     }
 
     /// A string, or a number as written, because `version: 1.0` is a number in YAML.
     pub(crate) fn as_text(&self) -> Option<&str> {
-        match &self.value {
-            Value::Text(text) | Value::Number(text) => Some(text),
-            Value::Null | Value::Bool(_) | Value::List(_) | Value::Map(_) | Value::Unread => None,
-        }
+        let (Value::Text(text) | Value::Number(text)) = &self.value else { return None };
+        Some(text)
     }
 
     pub(crate) fn as_bool(&self) -> Option<bool> {

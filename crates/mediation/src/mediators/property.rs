@@ -204,16 +204,8 @@ impl Property {
 
 /// A number with a fraction, without it; a text is none.
 fn whole(value: Value<'_>) -> Option<i64> {
-    let is_number = match &value {
-        Value::Json(json) => json.kind() == json::Kind::Number,
-        Value::Double(_) => true,
-        Value::Text(_)
-        | Value::Integer(_)
-        | Value::Boolean(_)
-        | Value::Made(_)
-        | Value::Null
-        | _ => false,
-    };
+    let is_number = matches!(&value, Value::Double(_))
+        || matches!(&value, Value::Json(json) if json.kind() == json::Kind::Number);
     let text = value.text();
     let number = text.parse::<f64>().ok().filter(|_| is_number && text.contains(['.', 'e', 'E']));
     number.and_then(|number| format!("{:.0}", number.trunc()).parse().ok())

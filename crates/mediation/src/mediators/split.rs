@@ -48,17 +48,7 @@ impl Items {
             Err(error) => return Err(error.into()),
         };
         let is_in_body = matches!(value, Value::Json(_));
-        let array = match &value {
-            Value::Json(array) => Some(*array),
-            Value::Made(document) => Some(document.root()),
-            Value::Text(_)
-            | Value::Integer(_)
-            | Value::Double(_)
-            | Value::Boolean(_)
-            | Value::Null
-            | _ => None,
-        };
-        let array = array.filter(|array| array.kind() == json::Kind::Array);
+        let array = value.json().filter(|array| array.kind() == json::Kind::Array);
         let array = array.ok_or_else(|| fail(format!("`{expression}` selects no array")))?;
         scene.charge_parts(array.len())?;
         let whole = body.ok().flatten().map(json::Document::root).filter(|_| is_in_body);
