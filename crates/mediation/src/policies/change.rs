@@ -103,12 +103,7 @@ pub(super) fn log(reading: &mut PolicyReading<'_>) -> Option<Box<dyn Mediator>> 
 
 /// Path and query below the endpoint's path.
 fn postfix(message: &Message) -> String {
-    match message.properties.get(PropertyScope::Axis2, POSTFIX) {
-        Some(set) => set.text().into_owned(),
-        None => {
-            message.head.property(PropertyScope::Axis2, POSTFIX).unwrap_or_default().into_owned()
-        }
-    }
+    message.property_text(PropertyScope::Axis2, POSTFIX).unwrap_or_default().into_owned()
 }
 
 fn set_postfix(scene: &Scene<'_>, message: &mut Message, postfix: String) -> Result<(), Failure> {
@@ -155,11 +150,8 @@ struct Path {
 impl Mediator for Path {
     fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
         let mut target = template::expand(&self.template, |name| {
-            let property = |name: &str| {
-                let set = message.properties.get(PropertyScope::Synapse, name);
-                let set = set.map(|value| value.text().into_owned());
-                set.or_else(|| Some(message.head.property(PropertyScope::Synapse, name)?.into()))
-            };
+            let property =
+                |name: &str| Some(message.property_text(PropertyScope::Synapse, name)?.into());
             property(&format!("uri.var.{name}")).or_else(|| property(name))
         });
         let path = target.split('?').next().unwrap_or_default();
@@ -229,10 +221,7 @@ struct Method {
 impl Mediator for Method {
     fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
         const NAME: &str = "HTTP_METHOD";
-        let now = message.properties.get(PropertyScope::Axis2, NAME);
-        let now = now.map(|value| value.text().into_owned());
-        let own = || message.head.property(PropertyScope::Axis2, NAME).map(Into::into);
-        let now: String = now.or_else(own).unwrap_or_default();
+        let now = message.property_text(PropertyScope::Axis2, NAME).unwrap_or_default();
         if self.from.as_deref().is_none_or(|from| from == now) {
             let to = PropertyValue::new(self.to.clone());
             message.set(PropertyScope::Axis2, NAME, to, scene.budget)?;
