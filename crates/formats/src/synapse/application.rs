@@ -16,7 +16,7 @@ use crate::report::{Report, shorten, suggest};
 use super::archive::{self, Entries};
 use super::artefact::{self, Origin};
 use super::role::unserved;
-use super::{Outside, child_text, elements, parse, place_of, registry};
+use super::{Outside, child_text, parse, place_of, registry};
 
 /// What the archive's types are.
 const KINDS: [(&str, ArtefactKind); 10] = [
@@ -118,7 +118,7 @@ impl Reader<'_> {
         let document = self.parse(INDEX)?;
         let is_application =
             |node: &xml::Node<'_>| node.attribute("", "type") == Some("carbon/application");
-        let found = elements(document.element()?).find(is_application);
+        let found = document.element()?.elements().find(is_application);
         let Some(node) = found else {
             let help = "write <artifact name=\"...\" version=\"...\" type=\"carbon/application\">";
             let message = "there is no artifact of type carbon/application";
@@ -126,7 +126,7 @@ impl Reader<'_> {
         };
         let named =
             |node: xml::Node<'_>, key| node.attribute("", key).unwrap_or_default().to_owned();
-        let dependencies = elements(node).filter(|child| child.local_name() == "dependency");
+        let dependencies = node.elements().filter(|child| child.local_name() == "dependency");
         let dependencies = dependencies.map(|node| Dependency {
             name: named(node, "artifact"),
             version: named(node, "version"),

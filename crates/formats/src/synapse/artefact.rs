@@ -9,7 +9,7 @@ use model::{Artefact, ArtefactKind, ArtefactSet, CompositeApplication};
 use crate::report::{Report, shorten, suggest};
 
 use super::role::unserved;
-use super::{Outside, documents, elements, parameters, parse, place_of};
+use super::{Outside, documents, parameters, parse, place_of};
 
 /// Synapse's configuration language.
 pub(super) const NAMESPACE: &str = "http://ws.apache.org/ns/synapse";
@@ -109,7 +109,7 @@ pub(super) fn read(
 fn definitions(root: xml::Node<'_>, report: &mut Report) -> Vec<(ArtefactKind, String)> {
     let (mut found, mut seen) = (Vec::new(), HashSet::new());
     let [inner @ .., _] = ArtefactKind::ALL;
-    for child in elements(root) {
+    for child in root.elements() {
         if SERVER_PARTS.contains(&child.local_name()) || child.local_name() == "description" {
             continue;
         }

@@ -89,12 +89,8 @@ fn place_of(node: xml::Node<'_>) -> model::Place {
     place(node.position())
 }
 
-fn elements(node: xml::Node<'_>) -> impl Iterator<Item = xml::Node<'_>> {
-    node.children().filter(|child| child.is_element())
-}
-
 /// The text of the child element `name`; empty if there is none.
 fn child_text(node: xml::Node<'_>, name: &str) -> String {
-    let child = elements(node).find(|child| child.local_name() == name);
+    let child = node.elements().find(|child| child.local_name() == name);
     child.map_or_else(String::new, |child| child.string_value().trim().to_owned())
 }

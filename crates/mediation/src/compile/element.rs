@@ -43,13 +43,13 @@ impl<'d> Element<'d> {
     /// The children, as elements of their own. The caller reports those that it does not know.
     pub(crate) fn children(&self) -> impl Iterator<Item = Self> + use<'d> {
         self.all_children_read.set(true);
-        self.node.children().filter(|child| child.is_element()).map(Element::new)
+        self.node.elements().map(Element::new)
     }
 
     /// The first child of this name.
     pub(crate) fn child(&self, name: &str) -> Option<Self> {
         self.children_read.borrow_mut().push(name.to_owned());
-        let mut children = self.node.children().filter(|child| child.is_element());
+        let mut children = self.node.elements();
         children.find(|child| child.local_name() == name).map(Self::new)
     }
 
@@ -246,7 +246,7 @@ impl<'d> Element<'d> {
             return;
         }
         let known: Vec<_> = read.iter().map(String::as_str).collect();
-        for child in self.node.children().filter(|child| child.is_element()).map(Element::new) {
+        for child in self.node.elements().map(Element::new) {
             if !known.contains(&child.name()) {
                 self.ignores(compiler, &child, &known);
             }

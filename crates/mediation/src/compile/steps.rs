@@ -75,7 +75,7 @@ impl Compiler {
             let message = format!("mediators are nested deeper than {}", limits::ELEMENT_DEPTH_MAX);
             self.error(&Element::new(parent), message, None);
         } else {
-            for child in parent.children().filter(|child| child.is_element()) {
+            for child in parent.elements() {
                 steps.extend(self.mediator(child));
             }
         }

@@ -157,7 +157,7 @@ fn of_document(
     }
     let mut stack = vec![root];
     while let Some(node) = stack.pop() {
-        let mut children = node.children().filter(|child| child.is_element());
+        let mut children = node.elements();
         if let Some(id) = children.clone().find(|child| child.local_name() == "ID") {
             rule(compiler, element, &mut policy, id, node)?;
         } else {
@@ -234,7 +234,7 @@ fn find<'d>(node: xml::Node<'d>, name: &str) -> Option<xml::Node<'d>> {
         if node.is_element() && node.local_name() == name {
             return Some(node);
         }
-        stack.extend(node.children().filter(|child| child.is_element()));
+        stack.extend(node.elements());
     }
     None
 }

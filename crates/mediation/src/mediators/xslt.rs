@@ -184,7 +184,7 @@ fn put(
             document.replace(old, new)?;
         }
         Place::Children(parent) => {
-            let new = root.children().filter(|child| child.is_element());
+            let new = root.elements();
             let new: Vec<_> = new.map(|child| document.import(child)).collect::<Result<_, _>>()?;
             document.replace_children(parent, &new)?;
         }

@@ -26,7 +26,7 @@ fn addressed(endpoints: &str, steps: &str) -> Exchange {
 fn blocks(envelope: &[u8]) -> String {
     let document = xml::Document::parse(envelope).unwrap();
     let header = document.root().descendants().find(|node| node.local_name() == "Header").unwrap();
-    let blocks = header.children().filter(|block| block.is_element());
+    let blocks = header.elements();
     let blocks = blocks.map(|block| {
         let year = block.namespace().split(['/', ':']).find(|part| part.starts_with("20"));
         format!("{}{}={}", year.unwrap_or_default(), block.local_name(), block.string_value())
