@@ -5,13 +5,14 @@ use bytes::Bytes;
 use expression::BodyUse;
 
 use super::pattern::Pattern;
+use super::split::fail;
 use crate::compile::{Compiler, Element};
 use crate::limits;
 use crate::memory::Kept;
 use crate::message::{Body, Direction, PlainHead};
 use crate::program::SequenceId;
 use crate::run::Scene;
-use crate::{Code, Failure, Mediator, Message, Next, PropertyScope, PropertyValue};
+use crate::{Failure, Mediator, Message, Next, PropertyScope, PropertyValue};
 
 /// What a `cache` keeps, and how long.
 #[derive(Debug)]
@@ -234,10 +235,6 @@ impl Mediator for Collect {
         }
         Ok(Next::Continue)
     }
-}
-
-fn fail(message: &str) -> Failure {
-    Failure::new(Code::MEDIATION, message)
 }
 
 pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<Box<dyn Mediator>> {

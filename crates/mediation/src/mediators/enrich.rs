@@ -10,10 +10,10 @@ use xml::Node;
 use super::inline::Inline;
 use super::json_target::{self, Edit};
 use super::piece::Piece;
-use super::split::json_text;
+use super::split::{fail, json_text};
 use crate::message::{Format, LogLevel, NO_ENTITY_BODY};
 use crate::run::Scene;
-use crate::{Code, Failure, Mediator, Message, Next, PropertyScope};
+use crate::{Failure, Mediator, Message, Next, PropertyScope};
 
 pub(super) use compile::compile;
 use nodes::{detach, insert, selected};
@@ -174,7 +174,7 @@ impl Enrich {
                     json_target::edit(target, Edit::Rename(&name), scene, message)
                 }
                 Piece::Xml(_) | Piece::Json(_) => {
-                    Err(fail("the new name of a member must be a text".to_owned()))
+                    Err(fail("the new name of a member must be a text"))
                 }
             },
             Target::InProperty(..) => Ok(()),
@@ -273,7 +273,7 @@ impl Enrich {
                 (None, Piece::Text(text)) if action == Action::Replace => {
                     message.body.replace(Format::Text, text.as_bytes().to_vec(), budget)
                 }
-                (None, _) => Err(fail("there is no XML in the body".to_owned())),
+                (None, _) => Err(fail("there is no XML in the body")),
             },
         }
     }
@@ -292,8 +292,4 @@ impl Enrich {
             None => Ok(()),
         }
     }
-}
-
-fn fail(message: String) -> Failure {
-    Failure::new(Code::MEDIATION, message)
 }

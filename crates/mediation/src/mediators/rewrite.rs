@@ -7,10 +7,11 @@ use xpath::regex::Regex;
 
 use super::condition::Condition;
 use super::pattern::subject;
+use super::split::fail;
 use crate::compile::{Compiler, Element};
 use crate::limits;
 use crate::run::Scene;
-use crate::{Code, Failure, Mediator, Message, Next, PropertyScope, PropertyValue};
+use crate::{Failure, Mediator, Message, Next, PropertyScope, PropertyValue};
 
 /// The property that holds the address of a message.
 const TO: &str = "To";
@@ -309,10 +310,6 @@ impl std::fmt::Display for Address {
         }
         Ok(())
     }
-}
-
-fn fail(message: String) -> Failure {
-    Failure::new(Code::MEDIATION, message)
 }
 
 pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<Box<dyn Mediator>> {

@@ -11,11 +11,12 @@ use expression::{BodyUse, Budget, EvalContext as _, Value};
 use rquickjs::context::EvalOptions;
 use rquickjs::{CatchResultExt as _, CaughtError, Context, Ctx, Function, Runtime};
 
+use super::split::fail;
 use crate::compile::{Compiler, Element, Entry};
 use crate::limits;
 use crate::message::{Direction, Format, LogLevel, NO_ENTITY_BODY};
 use crate::run::Scene;
-use crate::{Code, Failure, Mediator, Message, Next, PropertyScope, PropertyValue};
+use crate::{Failure, Mediator, Message, Next, PropertyScope, PropertyValue};
 
 /// The name of the script in the engine's stack traces.
 const NAME: &str = "script.js";
@@ -160,7 +161,7 @@ impl Script {
             if turns.get() == 0 {
                 return fail("the script was stopped: it takes too long");
             }
-            fail(&format!("the script failed: {error}"))
+            fail(format!("the script failed: {error}"))
         })?;
         budget.charge_memory(output.len())?;
         Ok(output)
@@ -205,7 +206,7 @@ fn text(
 
 fn written(node: xml::Node<'_>, budget: &Budget) -> Result<String, Failure> {
     let bytes = expression::markup::write(node, budget)?;
-    String::from_utf8(bytes).map_err(|error| fail(&error.to_string()))
+    String::from_utf8(bytes).map_err(|error| fail(error.to_string()))
 }
 
 /// Every property, by scope; names of header fields in lower case.
@@ -312,10 +313,6 @@ fn add_header(
         document.set_attribute(block, name, "1")?;
     }
     Ok(())
-}
-
-fn fail(message: &str) -> Failure {
-    Failure::new(Code::MEDIATION, message)
 }
 
 pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<Box<dyn Mediator>> {

@@ -9,10 +9,11 @@ use xslt::{Options, Params, Resolver, Resource, Stylesheet};
 
 use super::keyed::Keyed;
 use super::pattern::subject;
+use super::split::fail;
 use crate::compile::{Compiler, Element, Entry};
 use crate::message::{formatter, soap};
 use crate::run::Scene;
-use crate::{Code, Failure, Mediator, Message, Next, PropertyScope, PropertyValue, limits};
+use crate::{Failure, Mediator, Message, Next, PropertyScope, PropertyValue, limits};
 
 struct Xslt {
     sheet: Keyed<Stylesheet>,
@@ -143,7 +144,7 @@ impl Xslt {
         } else {
             source.document()
         };
-        let failed = |error: xslt::Error| fail(&error.to_string());
+        let failed = |error: xslt::Error| fail(error.to_string());
         if (self.target.is_some() || place.is_some()) && !sheet.is_text() {
             let made = sheet.transform_to_document(document, &options, scene.budget);
             let made = made.map_err(failed)?;
@@ -163,7 +164,7 @@ impl Xslt {
             return Ok(Some(Made::Tree(Box::new(wrapped), place)));
         }
         let written = markup::write(wrapped.root(), scene.budget)?;
-        let written = String::from_utf8(written).map_err(|error| fail(&error.to_string()))?;
+        let written = String::from_utf8(written).map_err(|error| fail(error.to_string()))?;
         Ok(Some(Made::Payload(written)))
     }
 }
@@ -190,10 +191,6 @@ fn put(
         }
     }
     Ok(())
-}
-
-fn fail(message: &str) -> Failure {
-    Failure::new(Code::MEDIATION, message)
 }
 
 /// What stylesheets import and include, by the names that they have there.
