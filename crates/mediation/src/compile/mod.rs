@@ -410,6 +410,16 @@ impl Compiler {
         found
     }
 
+    /// The endpoint that an attribute names, or that of a child.
+    #[allow(clippy::option_option, reason = "an error was reported, or there is none")]
+    pub(crate) fn endpoint_in(&mut self, element: &Element<'_>) -> Option<Option<EndpointId>> {
+        match (element.optional("endpoint"), element.child("endpoint")) {
+            (Some(name), _) => self.endpoint_named(element, name).map(Some),
+            (None, Some(child)) => self.endpoint(&child).map(Some),
+            (None, None) => Some(None),
+        }
+    }
+
     /// Reports an error. The caller has nothing else to return then.
     pub(crate) fn reject<T>(
         &mut self,

@@ -340,11 +340,7 @@ impl Compiler {
         let request = self.part(element, "inSequence");
         let response = self.part(element, "outSequence");
         let fault = self.part(element, "faultSequence");
-        let endpoint = match (element.optional("endpoint"), element.child("endpoint")) {
-            (Some(name), _) => Some(self.endpoint_named(element, name)?),
-            (None, Some(child)) => Some(self.endpoint(&child)?),
-            (None, None) => None,
-        };
+        let endpoint = self.endpoint_in(element)?;
         Some(Flow { request, response, fault, endpoint })
     }
 

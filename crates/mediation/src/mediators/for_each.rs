@@ -8,7 +8,7 @@ use expression::{BodyUse, Expression, json, markup};
 
 use super::iterate::{Pieces, Split};
 use super::scatter_gather::Results;
-use super::split::{Items, Place, Target, body_json, fail, sequence, spliced};
+use super::split::{Items, Place, Target, body_json, fail, sequence_of, spliced};
 use crate::compile::{Compiler, Element};
 use crate::message::{Format, soap};
 use crate::program::SequenceId;
@@ -215,12 +215,10 @@ fn replace_array(
 
 pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<Box<dyn Mediator>> {
     let collection = element.optional("collection");
-    let inline = match (element.optional("sequence"), element.child("sequence")) {
-        (Some(name), _) => compiler.sequence_named(element, name)?,
-        (None, Some(child)) => sequence(compiler, &child)?,
-        (None, None) => return compiler.reject(element, "`foreach` needs a `sequence`", None),
+    let Some(sequence) = sequence_of(compiler, element)? else {
+        return compiler.reject(element, "`foreach` needs a `sequence`", None);
     };
-    let target = Arc::new(Target::of_sequence(inline));
+    let target = Arc::new(Target::of_sequence(sequence));
     let Some(collection) = collection else {
         if element.flag(compiler, "continueLoopOnFailure", false)? {
             compiler.error(element, "`continueLoopOnFailure` is not served", None);

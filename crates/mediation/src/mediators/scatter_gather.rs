@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use expression::{BodyUse, Expression, json, markup};
 
-use super::aggregate::number_or_expression;
-use super::split::{body_json, enclosed, json_text, sequence, set_payload};
+use super::aggregate::{number_or_expression, timeout};
+use super::split::{body_json, enclosed, sequence, set_payload};
 use crate::compile::{Compiler, Element};
 use crate::message::Format;
 use crate::program::SequenceId;
@@ -145,7 +145,7 @@ impl Results {
 
     fn json(&self, scene: &Scene<'_>, part: &Message) -> Result<String, Failure> {
         match &self.expression {
-            Some(expression) => scene.with(expression, part, json_text),
+            Some(expression) => scene.with(expression, part, |value| value.to_json()),
             None => body_json(part, scene),
         }
     }
@@ -187,7 +187,7 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
                         *place = Some(child.compiled(compiler, source)?);
                     }
                 }
-                timeout_ms = milliseconds(compiler, &child)?;
+                timeout_ms = timeout(compiler, &child, (1, "a number"))?;
                 min = number_or_expression(compiler, &child, "min-messages")?;
                 max = number_or_expression(compiler, &child, "max-messages")?;
                 child.finish(compiler);
@@ -205,13 +205,4 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
         return compiler.reject(element, "`scatter-gather` needs a `sequence`", None);
     }
     Some(Box::new(ScatterGather { sequences, parallel, timeout_ms, min, max, results }))
-}
-
-/// `timeout`; 0: none.
-fn milliseconds(compiler: &mut Compiler, child: &Element<'_>) -> Option<Option<u64>> {
-    let Some(text) = child.optional("timeout") else { return Some(None) };
-    let Ok(ms) = text.parse::<u64>() else {
-        return compiler.reject(child, format!("`timeout` is `{text}`, not a number"), None);
-    };
-    Some(Some(ms).filter(|ms| *ms > 0))
 }
