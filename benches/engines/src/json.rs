@@ -6,9 +6,8 @@ use std::hint::black_box;
 
 use expression::json::{Document, Ref};
 use expression::jsonpath::Path;
-use expression::synapse::{Mode, SynapseExpression};
 use expression::template::{Argument, MediaType, PayloadTemplate, Settings};
-use expression::{Error, EvalContext, Expression};
+use expression::{Error, EvalContext, Expression, SynapseExpression};
 
 use crate::{Output, documents, least_ns};
 
@@ -59,7 +58,7 @@ pub(crate) fn synapse(source: &str) -> Output {
     let order = documents::order();
     let message = Message::new(order.as_bytes());
     message.json()?;
-    let compiled = SynapseExpression::compile(source, Mode::Compatible)?;
+    let compiled = SynapseExpression::compile(source)?;
     let checksum = format!("{:?}", compiled.evaluate(&message)?).len();
     let ns = least_ns(|| drop(black_box(compiled.evaluate(black_box(&message)))));
     Ok(format!("{ns:.0}\t{checksum}"))

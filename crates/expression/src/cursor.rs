@@ -6,6 +6,24 @@ use crate::SyntaxError;
 
 pub(crate) type Compiled<T> = Result<T, SyntaxError>;
 
+/// A binary operator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Operator {
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+    Modulo,
+    Equal,
+    NotEqual,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+    And,
+    Or,
+}
+
 /// Reads a source; its errors carry line and column.
 #[derive(Clone)]
 pub(crate) struct Cursor<'s> {

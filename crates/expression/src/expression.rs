@@ -7,7 +7,7 @@ use crate::context::{BodyUse, EvalContext, ParameterKind, PropertyScope};
 use crate::cursor::Cursor;
 use crate::json;
 use crate::json_eval::JsonEval;
-use crate::synapse::{Mode, SynapseExpression};
+use crate::synapse::SynapseExpression;
 use crate::{Budget, Error, SyntaxError, Value, xpath_bridge};
 
 /// A compiled expression of any language.
@@ -44,27 +44,22 @@ impl Expression {
     /// # Errors
     /// [`Error::Syntax`] with the position.
     pub fn compile(source: &str) -> Result<Self, Error> {
-        Self::compile_with(source, Mode::Compatible, &[])
+        Self::compile_with(source, &[])
     }
 
-    /// Compiles Synapse expressions in `mode`, and XPath with the (prefix, URI) pairs in scope.
+    /// The same, XPath with the (prefix, URI) pairs in scope.
     ///
     /// # Errors
     /// As [`Expression::compile`].
-    pub fn compile_with(
-        source: &str,
-        mode: Mode,
-        namespaces: &[(String, String)],
-    ) -> Result<Self, Error> {
-        Ok(Self::parse(source, mode, namespaces)?)
+    pub fn compile_with(source: &str, namespaces: &[(String, String)]) -> Result<Self, Error> {
+        Ok(Self::parse(source, namespaces)?)
     }
 
     pub(crate) fn parse(
         source: &str,
-        mode: Mode,
         namespaces: &[(String, String)],
     ) -> Result<Self, SyntaxError> {
-        Ok(Self { source: source.into(), language: language(source, mode, namespaces)? })
+        Ok(Self { source: source.into(), language: language(source, namespaces)? })
     }
 
     /// What the expression needs of the body.
@@ -81,13 +76,8 @@ impl Expression {
     /// Whether it is an XPath that selects nodes.
     #[must_use]
     pub fn selects_nodes(&self) -> bool {
-        match &self.language {
-            Language::Xpath(path) => path.expression().value_type() == xpath::Type::NodeSet,
-            Language::Literal(_)
-            | Language::Property(..)
-            | Language::JsonPath(_)
-            | Language::Synapse(_) => false,
-        }
+        let Language::Xpath(path) = &self.language else { return false };
+        path.expression().value_type() == xpath::Type::NodeSet
     }
 
     /// Whether [`Expression::nodes`] finds some, if what it names is XML.
@@ -107,13 +97,7 @@ impl Expression {
     /// The text that it always is; `None` if it is evaluated.
     #[must_use]
     pub fn as_literal(&self) -> Option<&str> {
-        match &self.language {
-            Language::Literal(text) => Some(text),
-            Language::Property(..)
-            | Language::JsonPath(_)
-            | Language::Xpath(_)
-            | Language::Synapse(_) => None,
-        }
+        if let Language::Literal(text) = &self.language { Some(text) } else { None }
     }
 
     /// Whether it is a JSONPath.
@@ -202,15 +186,7 @@ impl Expression {
             | Language::Property(..)
             | Language::Xpath(_) => vec![self.evaluate_within(context, budget)?],
         };
-        let selected = |value: Value<'c>| match value {
-            Value::Json(value) => Some(value),
-            Value::Made(_)
-            | Value::Text(_)
-            | Value::Integer(_)
-            | Value::Double(_)
-            | Value::Boolean(_)
-            | Value::Null => None,
-        };
+        let selected = |value| if let Value::Json(value) = value { Some(value) } else { None };
         Ok(values.into_iter().filter_map(selected).collect())
     }
 
@@ -287,22 +263,18 @@ impl fmt::Display for Expression {
     }
 }
 
-fn language(
-    source: &str,
-    mode: Mode,
-    namespaces: &[(String, String)],
-) -> Result<Language, SyntaxError> {
+fn language(source: &str, namespaces: &[(String, String)]) -> Result<Language, SyntaxError> {
     let text = source.trim();
     let at = source.len() - source.trim_start().len();
     if text.starts_with("${") {
-        let expression = SynapseExpression::parse(source, mode, namespaces)?;
+        let expression = SynapseExpression::parse(source, namespaces)?;
         return Ok(Language::Synapse(Box::new(expression)));
     }
     if let Some(inner) = text.strip_prefix("json-eval(") {
         let Some(path) = inner.strip_suffix(')') else {
             return Err(SyntaxError::new(source, source.len(), "`)` expected after `json-eval(`"));
         };
-        let path = JsonEval::parse(path, mode, namespaces)
+        let path = JsonEval::parse(path, namespaces)
             .map_err(|error| error.within(source, at + "json-eval(".len()))?;
         return Ok(Language::JsonPath(Box::new(path)));
     }

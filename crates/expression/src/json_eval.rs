@@ -5,7 +5,6 @@ use crate::context::{BodyUse, EvalContext, PropertyScope};
 use crate::expression::{property, scope_of_prefix};
 use crate::json::Document;
 use crate::jsonpath::{Path, Selection};
-use crate::synapse::Mode;
 use crate::{Budget, Error, Expression, SyntaxError, Value, inline, limits};
 
 /// How what is computed begins.
@@ -34,7 +33,6 @@ pub(crate) struct Located {
 impl JsonEval {
     pub(crate) fn parse(
         source: &str,
-        mode: Mode,
         namespaces: &[(String, String)],
     ) -> Result<Self, SyntaxError> {
         let mut parts = Vec::new();
@@ -46,7 +44,7 @@ impl JsonEval {
                 continue;
             }
             let text = source.get(at..range.start).unwrap_or_default();
-            let computed = Expression::parse(inner, mode, namespaces);
+            let computed = Expression::parse(inner, namespaces);
             let computed = computed.map_err(|error| error.within(source, range.start + 1))?;
             parts.extend([Part::Text(text.into()), Part::Computed(Box::new(computed))]);
             at = range.end;

@@ -15,7 +15,6 @@ pub mod jsonpath;
 pub mod limits;
 pub mod mapping;
 pub mod markup;
-pub mod synapse;
 pub mod template;
 
 mod context;
@@ -26,6 +25,7 @@ mod json_eval;
 mod pattern;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod properties;
+mod synapse;
 mod value;
 mod xpath_bridge;
 

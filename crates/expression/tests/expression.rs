@@ -4,7 +4,6 @@
 mod common;
 
 use common::Message;
-use penstock_expression::synapse::Mode;
 use penstock_expression::template::{Argument, MediaType, PayloadTemplate, Settings};
 use penstock_expression::{BodyUse, Budget, Error, EvalContext, Expression, PropertyScope, Value};
 
@@ -133,7 +132,7 @@ fn everything_else_is_xpath() {
         ("$ctx:x + 1", Untouched, "8.0"),
         ("${xpath('//b[2]')}", Read, "y"),
     ] {
-        let expression = Expression::compile_with(source, Mode::Compatible, &namespaces).unwrap();
+        let expression = Expression::compile_with(source, &namespaces).unwrap();
         assert_eq!(expression.body_use(), body, "{source}");
         assert_eq!(expression.text(&soap).unwrap(), expect, "{source}");
     }

@@ -6,7 +6,6 @@ mod common;
 use common::Message;
 use penstock_expression::json::Document;
 use penstock_expression::jsonpath::{Path, Selection};
-use penstock_expression::synapse::Mode;
 use penstock_expression::template::{Argument, FreeMarker, MediaType, PayloadTemplate, Settings};
 use penstock_expression::{Budget, Error, EvalContext, Expression, SynapseExpression};
 
@@ -88,11 +87,11 @@ fn all_parts_of_an_evaluation_share_one_budget() {
     assert_eq!(text_len(&format!("${{{count}}}"), &xml), Ok(4));
     let within = |source: &str, steps| {
         let budget = Budget::new(steps, 1 << 20);
-        let expression = SynapseExpression::compile(source, Mode::Strict).unwrap();
+        let expression = SynapseExpression::compile(source).unwrap();
         expression.evaluate_within(&xml, &budget).map(|value| value.text().len())
     };
     let budget = Budget::new(1_000_000, 1 << 20);
-    let once = SynapseExpression::compile(count, Mode::Strict).unwrap();
+    let once = SynapseExpression::compile(count).unwrap();
     once.evaluate_within(&xml, &budget).unwrap();
     let used = 1_000_000 - budget.steps_left();
     assert!(used > 1_000, "{used}");
@@ -118,8 +117,7 @@ fn an_xpath_in_an_expression_is_compiled_at_load_or_bounded() {
     assert_eq!(text_len("${xpath('//' + 'a[1]/text()')}", &xml), Ok(3));
     assert_eq!(text_len("${xpath('//text()', 'x.payload')}", &xml), Ok(3));
     let long = format!("${{xpath('{}' + '//a')}}", " ".repeat(2_000));
-    let strict = Expression::compile_with(&long, Mode::Strict, &[]).unwrap();
-    assert!(matches!(strict.evaluate(&xml), Err(Error::Type(_))));
+    assert_eq!(text_len(&long, &xml), Ok(0));
     let computed = Expression::compile("${xpath('//' + 'a')}").unwrap();
     let result = computed.evaluate_within(&xml, &Budget::new(100, 1_000)).map(|_| ());
     assert!(matches!(result, Err(Error::Budget(_))), "{result:?}");
@@ -295,16 +293,14 @@ fn the_deepest_expressions_are_evaluated_on_a_small_stack() {
         let longest = chain(30, 8);
         let template = FreeMarker::compile(&format!("${{{longest}}}"), Vec::new()).unwrap();
         template.render(&message, &mut Vec::new()).unwrap();
-        for mode in [Mode::Strict, Mode::Compatible] {
-            let expression = SynapseExpression::compile(&longest, mode).unwrap();
-            assert_eq!(expression.evaluate(&message).unwrap().text(), "241");
-        }
+        let expression = SynapseExpression::compile(&longest).unwrap();
+        assert_eq!(expression.evaluate(&message).unwrap().text(), "241");
         // One more is rejected, however it nests.
         let ranges = format!("${{1{}}}", "..1".repeat(20_000));
         for source in [format!("${{{}}}", chain(30, 9)), ranges] {
             assert!(matches!(FreeMarker::compile(&source, Vec::new()), Err(Error::Syntax { .. })));
         }
-        assert!(SynapseExpression::compile(&chain(30, 9), Mode::Strict).is_err());
+        assert!(SynapseExpression::compile(&chain(30, 9)).is_err());
     };
     let thread = std::thread::Builder::new().stack_size(2 << 20).spawn(run).unwrap();
     thread.join().unwrap();

@@ -4,8 +4,7 @@
 mod common;
 
 use common::Message;
-use penstock_expression::synapse::{Mode, SynapseExpression};
-use penstock_expression::{BodyUse, EvalContext};
+use penstock_expression::{BodyUse, EvalContext, SynapseExpression};
 
 const CASES: &str = include_str!("cases/synapse.txt");
 const DIFFERENCES: &str = include_str!("cases/synapse-differences.txt");
@@ -15,16 +14,11 @@ const AROUND: &str = r#"{"headers":{"pick":"z","X-Y":"hy"},"vars":{"i":1,"j":3,"
 #[test]
 fn every_expression_evaluates_as_its_case_says() {
     let message = Message::new(PAYLOAD, AROUND);
-    let (mut mode, mut count, mut wrong) = (Mode::Compatible, 0, Vec::new());
+    let (mut count, mut wrong) = (0, Vec::new());
     for (line, case) in CASES.lines().enumerate() {
-        match case {
-            "strict" => mode = Mode::Strict,
-            "compatible" => mode = Mode::Compatible,
-            case if case.is_empty() || case.starts_with('#') => {}
-            case => {
-                count += 1;
-                wrong.extend(check(&message, mode, case).map(|why| format!("{}: {why}", line + 1)));
-            }
+        if !case.is_empty() && !case.starts_with('#') {
+            count += 1;
+            wrong.extend(check(&message, case).map(|why| format!("{}: {why}", line + 1)));
         }
     }
     assert!(count > 200, "{count} cases were read");
@@ -40,24 +34,21 @@ fn every_difference_is_as_listed() {
         count += 1;
         let (case, theirs) = text.rsplit_once(" | ").expect("a case has their result");
         let case = case.replace("=> empty", "=> ");
-        assert_eq!(check(&message, Mode::Compatible, &case), None);
+        assert_eq!(check(&message, &case), None);
         assert!(!case.ends_with(&format!(" => {theirs}")), "{case} does not differ");
     }
     assert!(count >= 6, "{count} cases were read");
 }
 
-fn check(context: &dyn EvalContext, mode: Mode, case: &str) -> Option<String> {
-    let (source, arrow, expect) = [" => ", " !! ", " ?? "]
+fn check(context: &dyn EvalContext, case: &str) -> Option<String> {
+    let (source, arrow, expect) = [" => ", " !! "]
         .iter()
         .find_map(|arrow| case.split_once(arrow).map(|(source, expect)| (source, *arrow, expect)))
         .expect("a case has an arrow");
-    let compiled = SynapseExpression::compile(source, mode);
+    let compiled = SynapseExpression::compile(source);
     let result = match &compiled {
         Err(error) => ("!!", error.to_string()),
-        Ok(expression) => match expression.evaluate(context) {
-            Ok(value) => ("=>", value.text().into_owned()),
-            Err(error) => ("??", error.to_string()),
-        },
+        Ok(expression) => ("=>", expression.evaluate(context).unwrap().text().into_owned()),
     };
     let matches = result.0 == arrow.trim()
         && if result.0 == "=>" { result.1 == expect } else { result.1.contains(expect) };
@@ -75,7 +66,7 @@ fn body_use_is_known_before_evaluation() {
         ("xpath('//a')", BodyUse::Read),
         ("true ? 1 : payload.a", BodyUse::Read),
     ] {
-        let compiled = SynapseExpression::compile(source, Mode::Compatible).unwrap();
+        let compiled = SynapseExpression::compile(source).unwrap();
         assert_eq!(compiled.body_use(), expect, "{source}");
     }
 }
@@ -94,7 +85,7 @@ fn unbounded_nesting_and_chains_are_rejected() {
         "payload[".repeat(8_000),
         format!("payload{}", ".a".repeat(30_000)),
     ] {
-        let result = SynapseExpression::compile(&source, Mode::Compatible);
+        let result = SynapseExpression::compile(&source);
         assert!(result.is_err(), "{}", &source[..10]);
     }
 }

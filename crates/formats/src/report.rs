@@ -56,6 +56,17 @@ impl Report {
         self.add(Severity::Error, place.into(), message.into(), help.into());
     }
 
+    /// The same, for a caller that has nothing else to return then.
+    pub(crate) fn reject<T>(
+        &mut self,
+        place: impl Into<Option<Place>>,
+        message: impl Into<String>,
+        help: impl Into<String>,
+    ) -> Option<T> {
+        self.error(place, message, help);
+        None
+    }
+
     /// The file is accepted.
     pub(crate) fn warning(
         &mut self,

@@ -7,7 +7,8 @@ mod host;
 use std::sync::Arc;
 
 use host::{
-    ENDPOINTS, Outcome, World, drive, echo, flow, program, proxy, request, response, streaming,
+    ENDPOINTS, Outcome, World, begin, drive, echo, flow, of_proxy, program, proxy, request,
+    response, streaming,
 };
 use penstock_mediation::{Answer, Ask, Event, PropertyScope, Run, Source};
 use xpath::Budget;
@@ -246,10 +247,9 @@ fn a_body_that_nobody_reads_streams_both_ways() {
         mark("in"),
         mark("out")
     );
-    let program =
-        program(&format!("{ENDPOINTS}<proxy name=\"P\"><target{target}</target></proxy>"));
+    let program = of_proxy("", &target);
     let world = World::default();
-    let mut run = Run::new(Arc::clone(&program), flow(&program), streaming(), Budget::default());
+    let mut run = begin(&program, streaming());
     let Event::Ask(id, Ask::Exchange(exchange)) = run.next(&world) else { panic!() };
     assert_eq!(
         (exchange.source, exchange.message.body.state()),
@@ -286,8 +286,7 @@ fn a_streaming_body_is_held_before_send_if_a_later_step_reads_it() {
     let rest =
         "<log level=\"custom\"><property name=\"s\" expression=\"json-eval($.symbol)\"/></log>";
     let target = format!("><inSequence><send><endpoint key=\"a\"/></send>{rest}</inSequence>");
-    let program =
-        program(&format!("{ENDPOINTS}<proxy name=\"P\"><target{target}</target></proxy>"));
+    let program = of_proxy("", &target);
     let ran = drive(&program, flow(&program), streaming(), &echo);
     assert_eq!((ran.bodies, ran.sent.len(), ran.log), (1, 1, vec!["s = IBM".to_owned()]));
 }
@@ -411,8 +410,7 @@ fn many_small_parts_make_their_splitter_and_their_join_heavy() {
     let target = "><inSequence><iterate expression=\"json-eval($)\"><target><sequence><call><endpoint key=\"a\"/></call>\
          </sequence></target></iterate><aggregate><onComplete expression=\"json-eval($)\"><respond/></onComplete></aggregate>\
          </inSequence>";
-    let program =
-        program(&format!("{ENDPOINTS}<proxy name=\"P\"><target{target}</target></proxy>"));
+    let program = of_proxy("", target);
     let world = World::default();
     let list = |count: usize| format!("[{}]", vec!["1"; count].join(","));
     let begin =
@@ -437,7 +435,7 @@ fn an_answer_that_nobody_waits_for_is_ignored() {
     let program =
         program(&format!("{ENDPOINTS}<proxy name=\"P\"><target endpoint=\"a\"/></proxy>"));
     let world = World::default();
-    let mut run = Run::new(Arc::clone(&program), flow(&program), request("1"), Budget::default());
+    let mut run = begin(&program, request("1"));
     let Event::Ask(id, _) = run.next(&world) else { panic!() };
     run.answer(id, Answer::Response(Box::new(response("2"))));
     run.answer(id, Answer::Response(Box::new(response("3"))));

@@ -6,12 +6,12 @@ mod host;
 
 use std::sync::Arc;
 
-use host::{Outcome, Ran, diagnostics, drive, drive_run, flow, program, request, response};
-use penstock_mediation::{Answer, Code, Failure, Flow, Run};
+use host::{
+    ENDPOINTS, Outcome, Ran, begin, diagnostics, drive_run, flow, of_proxy, refuse, request,
+    response,
+};
+use penstock_mediation::{Answer, Run};
 use xpath::Budget;
-
-const ENDPOINTS: &str = "<endpoint name=\"a\"><address uri=\"http://a/\"/></endpoint>\
-                         <endpoint name=\"b\"><address uri=\"http://b/\"/></endpoint>";
 
 /// Returns what was sent, in a property with the endpoint's name.
 fn echo(url: &str, body: &str) -> Option<Answer> {
@@ -28,16 +28,16 @@ fn silent(_: &str, _: &str) -> Option<Answer> {
     None
 }
 
-fn fails(_: &str, _: &str) -> Option<Answer> {
-    Some(Answer::Failed(Failure::new(Code::NOT_CONNECTED, "refused"), None))
-}
-
 #[track_caller]
 fn run(body: &str, target: &str, endpoint: &host::Endpoint) -> Ran {
-    let artefacts = format!("{ENDPOINTS}<proxy name=\"P\"><target>{target}</target></proxy>");
-    let program = program(&artefacts);
-    let flow = program.proxies()[0].flow;
-    drive(&program, flow, request(body), endpoint)
+    run_with("", body, target, endpoint)
+}
+
+/// The same with other artefacts.
+#[track_caller]
+fn run_with(artefacts: &str, body: &str, target: &str, endpoint: &host::Endpoint) -> Ran {
+    let program = of_proxy(artefacts, &format!(">{target}"));
+    drive_run(begin(&program, request(body)), endpoint)
 }
 
 /// An `aggregate` that puts JSON bodies in an array and responds.
@@ -70,13 +70,8 @@ fn clones_call_in_their_sequences_and_meet_there() {
         )
     };
     let join = format!("<sequence name=\"join\">{}</sequence>", aggregate(""));
-    let artefacts = format!(
-        "{ENDPOINTS}{join}<proxy name=\"P\"><target><inSequence><clone>{}{}</clone></inSequence></target></proxy>",
-        part("a"),
-        part("b")
-    );
-    let program = program(&artefacts);
-    let ran = drive(&program, program.proxies()[0].flow, request("1"), &echo);
+    let target = format!("<inSequence><clone>{}{}</clone></inSequence>", part("a"), part("b"));
+    let ran = run_with(&join, "1", &target, &echo);
     assert_eq!((ran.body().as_str(), ran.parallel), (r#"[{"a":1},{"b":1}]"#, 2));
 }
 
@@ -153,12 +148,9 @@ fn parts_that_called_meet_in_the_sequence_after_the_splitter() {
     let clone = format!("<inSequence><clone>{call}{call}</clone>{meet}<respond/></inSequence>");
     assert_eq!(run("1", &clone, &echo).body(), r#"[{"a":1},{"a":1}]"#);
     let named = "<iterate expression=\"json-eval($.items)\"><target sequence=\"s\"/></iterate>";
-    let artefacts = format!(
-        "{ENDPOINTS}<sequence name=\"s\"><call><endpoint key=\"a\"/></call></sequence>\
-         <proxy name=\"P\"><target><inSequence>{named}{meet}<respond/></inSequence></target></proxy>"
-    );
-    let program = program(&artefacts);
-    assert_eq!(drive(&program, program.proxies()[0].flow, request(ITEMS), &echo).body(), parts);
+    let sequence = "<sequence name=\"s\"><call><endpoint key=\"a\"/></call></sequence>";
+    let target = format!("<inSequence>{named}{meet}<respond/></inSequence>");
+    assert_eq!(run_with(sequence, ITEMS, &target, &echo).body(), parts);
 }
 
 #[test]
@@ -193,10 +185,7 @@ fn a_failure_after_the_splitter_is_handled_once() {
          <faultSequence><log level=\"custom\"><property name=\"e\" expression=\"$ctx:ERROR_CODE\"/></log><respond/>\
          </faultSequence>";
     let handler = "<sequence name=\"h\"><log level=\"custom\"><property name=\"at\" value=\"h\"/></log></sequence>";
-    let artefacts =
-        format!("{ENDPOINTS}{handler}<proxy name=\"P\"><target>{target}</target></proxy>");
-    let program = program(&artefacts);
-    let ran = drive(&program, program.proxies()[0].flow, request("1"), &echo);
+    let ran = run_with(handler, "1", target, &echo);
     assert_eq!(ran.log, ["e = T"], "the handler of a sequence that ended is not asked");
 }
 
@@ -263,13 +252,10 @@ fn an_aggregate_is_complete_when_enough_arrived_and_later_ones_are_dropped() {
 
 #[test]
 fn parts_are_aggregated_in_the_order_of_the_split_whichever_arrives_first() {
-    let target = format!(
-        "<inSequence><clone><target><sequence><call><endpoint key=\"a\"/></call><sequence key=\"join\"/></sequence></target>\
-         <target sequence=\"join\"/></clone></inSequence></target></proxy><sequence name=\"join\">{}</sequence>\
-         <proxy name=\"other\"><target><inSequence><drop/></inSequence>",
-        aggregate("")
-    );
-    assert_eq!(run("1", &target, &echo).body(), r#"[{"a":1},1]"#);
+    let join = format!("<sequence name=\"join\">{}</sequence>", aggregate(""));
+    let target = "<inSequence><clone><target><sequence><call><endpoint key=\"a\"/></call><sequence key=\"join\"/></sequence>\
+                  </target><target sequence=\"join\"/></clone></inSequence>";
+    assert_eq!(run_with(&join, "1", target, &echo).body(), r#"[{"a":1},1]"#);
 }
 
 /// The others wait as what they are made of.
@@ -278,15 +264,15 @@ fn no_more_parts_are_made_than_the_host_sends_at_a_time() {
     let most = base::limits::MEDIATED_EXCHANGES_MAX;
     let items: Vec<_> = (0..300).map(|n| n.to_string()).collect();
     let target = format!(
-        "<target><inSequence><iterate expression=\"json-eval($)\"><target endpoint=\"a\"/></iterate></inSequence>\
-         <outSequence>{}</outSequence></target>",
+        "><inSequence><iterate expression=\"json-eval($)\"><target endpoint=\"a\"/></iterate></inSequence>\
+         <outSequence>{}</outSequence>",
         aggregate("")
     );
-    let program = program(&format!("{ENDPOINTS}<proxy name=\"P\">{target}</proxy>"));
+    let program = of_proxy("", &target);
     let all: Vec<_> = items.iter().map(|item| format!("{{\"a\":{item}}}")).collect();
     for (limit, parallel) in [(0, 1), (3, 3), (most, most), (usize::MAX, most)] {
         let message = request(&format!("[{}]", items.join(",")));
-        let mut run = Run::new(Arc::clone(&program), flow(&program), message, Budget::default());
+        let mut run = begin(&program, message);
         run.limit_exchanges(limit);
         let ran = drive_run(run, &echo);
         assert_eq!(ran.body(), format!("[{}]", all.join(",")));
@@ -317,10 +303,8 @@ fn parts_with_a_long_header_use_up_the_budget() {
     let body = format!(
         "<e:Envelope xmlns:e=\"http://schemas.xmlsoap.org/soap/envelope/\">{header}<e:Body>{items}</e:Body></e:Envelope>"
     );
-    let target = one_way("//i");
-    let program =
-        program(&format!("{ENDPOINTS}<proxy name=\"P\"><target>{target}</target></proxy>"));
-    let flow = program.proxies()[0].flow;
+    let program = of_proxy("", &format!(">{}", one_way("//i")));
+    let flow = flow(&program);
     let with = |steps| {
         let budget = Budget::new(steps, 256 << 20);
         drive_run(Run::new(Arc::clone(&program), flow, request(&body), budget), &silent)
@@ -334,10 +318,8 @@ fn parts_with_a_long_header_use_up_the_budget() {
 
 #[test]
 fn looking_for_the_namespaces_around_parts_uses_up_the_budget() {
-    let target = one_way("//i");
-    let program =
-        program(&format!("{ENDPOINTS}<proxy name=\"P\"><target>{target}</target></proxy>"));
-    let flow = program.proxies()[0].flow;
+    let program = of_proxy("", &format!(">{}", one_way("//i")));
+    let flow = flow(&program);
     let sent = |around: &str| {
         let items = "<i xmlns:p=\"v\"/>".repeat(400);
         let body = format!("{}{items}{}", around.repeat(200), "</a>".repeat(200));
@@ -366,6 +348,7 @@ fn a_part_that_cannot_be_made_fails_the_message() {
 
 #[test]
 fn messages_of_different_formats_are_aggregated_in_that_of_the_first() {
+    let join = "<sequence name=\"join\"><aggregate><onComplete><respond/></onComplete></aggregate></sequence>";
     let target = |first: &str, second: &str| {
         let part = |payload: &str, kind: &str| {
             format!(
@@ -373,16 +356,14 @@ fn messages_of_different_formats_are_aggregated_in_that_of_the_first() {
                  <sequence key=\"join\"/></sequence></target>"
             )
         };
-        format!(
-            "<inSequence><clone>{}{}</clone></inSequence></target></proxy><sequence name=\"join\">\
-             <aggregate><onComplete><respond/></onComplete></aggregate></sequence>\
-             <proxy name=\"other\"><target><inSequence><drop/></inSequence>",
-            part(if first == "xml" { "<x xmlns=\"\">1</x>" } else { "{\"j\":2}" }, first),
-            part(if second == "xml" { "<x xmlns=\"\">1</x>" } else { "{\"j\":2}" }, second),
-        )
+        let of = |kind: &str| match kind {
+            "xml" => part("<x xmlns=\"\">1</x>", kind),
+            _ => part("{\"j\":2}", kind),
+        };
+        format!("<inSequence><clone>{}{}</clone></inSequence>", of(first), of(second))
     };
-    assert_eq!(run("1", &target("json", "xml"), &echo).body(), r#"[{"j":2},{"x":1}]"#);
-    let xml = run("1", &target("xml", "json"), &echo).body();
+    assert_eq!(run_with(join, "1", &target("json", "xml"), &echo).body(), r#"[{"j":2},{"x":1}]"#);
+    let xml = run_with(join, "1", &target("xml", "json"), &echo).body();
     assert!(xml.contains("<x>1</x><jsonObject><j>2</j></jsonObject>"), "{xml}");
 }
 
@@ -400,8 +381,9 @@ fn a_time_limit_completes_an_aggregate_with_what_is_there() {
 fn an_aggregate_that_nobody_can_complete_does_not_wait() {
     let target =
         format!("<inSequence>{CLONE}</inSequence><outSequence>{}</outSequence>", aggregate(""));
-    let only_a =
-        |url: &str, body: &str| if url == "http://a/" { echo(url, body) } else { fails(url, body) };
+    let only_a = |url: &str, body: &str| {
+        if url == "http://a/" { echo(url, body) } else { refuse(url, body) }
+    };
     assert_eq!(run("1", &target, &only_a).body(), r#"[{"a":1}]"#);
 }
 
@@ -434,8 +416,9 @@ fn a_failure_of_one_part_does_not_end_the_others() {
          <faultSequence><log level=\"custom\"><property name=\"e\" expression=\"$ctx:ERROR_CODE\"/></log></faultSequence>",
         aggregate("")
     );
-    let only_b =
-        |url: &str, body: &str| if url == "http://b/" { echo(url, body) } else { fails(url, body) };
+    let only_b = |url: &str, body: &str| {
+        if url == "http://b/" { echo(url, body) } else { refuse(url, body) }
+    };
     let ran = run("1", &target, &only_b);
     assert_eq!(
         (ran.log.clone(), ran.body()),
@@ -544,25 +527,18 @@ fn too_many_parts_are_a_clear_fault() {
     let many = format!("[{}]", vec!["1"; 20_000].join(","));
     let target = "<inSequence><iterate expression=\"json-eval($)\"><target endpoint=\"a\"/></iterate></inSequence>";
     assert!(run(&many, target, &echo).failure().message.contains("20000 parts"));
-    let bomb = "<inSequence><sequence key=\"bomb\"/></inSequence>";
-    let artefacts = format!(
-        "<sequence name=\"bomb\"><clone><target sequence=\"bomb\"/><target sequence=\"bomb\"/></clone></sequence>\
-         <proxy name=\"P\"><target>{bomb}</target></proxy>"
-    );
-    let program = program(&artefacts);
-    let flow: Flow = program.proxies()[0].flow;
-    let run = Run::new(Arc::clone(&program), flow, request("1"), Budget::large());
-    let failure = drive_run(run, &silent);
+    let bomb = "<sequence name=\"bomb\"><clone><target sequence=\"bomb\"/><target sequence=\"bomb\"/></clone></sequence>";
+    let program = of_proxy(bomb, "><inSequence><sequence key=\"bomb\"/></inSequence>");
+    let flow = flow(&program);
+    let failure = drive_run(Run::new(program, flow, request("1"), Budget::large()), &silent);
     assert!(failure.failure().message.contains("branches of a message"), "{failure:?}");
 }
 
 #[test]
 fn a_splitter_in_its_own_target_is_a_clear_fault() {
-    let program = program(
-        "<sequence name=\"again\"><clone><target sequence=\"again\"/></clone></sequence>\
-         <proxy name=\"P\"><target><inSequence><sequence key=\"again\"/></inSequence></target></proxy>",
-    );
-    let ran = drive(&program, program.proxies()[0].flow, request("1"), &silent);
+    let again = "<sequence name=\"again\"><clone><target sequence=\"again\"/></clone></sequence>";
+    let target = "<inSequence><sequence key=\"again\"/></inSequence>";
+    let ran = run_with(again, "1", target, &silent);
     let message = &ran.failure().message;
     assert!(message.contains("sequences are nested deeper than 64"), "{message}");
 }
@@ -622,7 +598,7 @@ fn parts_that_fail_are_one_line_in_the_log() {
         )
     };
     let lines = |then: &str, body: &str| {
-        let (debug, warnings): (Vec<_>, Vec<_>) = run(body, &iterate(then), &fails)
+        let (debug, warnings): (Vec<_>, Vec<_>) = run(body, &iterate(then), &refuse)
             .log
             .into_iter()
             .partition(|line| line.starts_with("debug: "));
@@ -701,11 +677,8 @@ fn each_response_of_a_list_of_recipients_goes_on_after_the_call() {
     ];
     let calls = format!("<sequence name=\"calls\"><call>{list}</call></sequence>");
     for (steps, expected, parallel) in rows {
-        let artefacts = format!(
-            "{ENDPOINTS}{calls}<proxy name=\"P\"><target><inSequence>{steps}</inSequence></target></proxy>"
-        );
-        let program = program(&artefacts);
-        let ran = drive(&program, program.proxies()[0].flow, request("1"), &echo);
+        let target = format!("<inSequence>{steps}</inSequence>");
+        let ran = run_with(&calls, "1", &target, &echo);
         assert_eq!((&*ran.body(), ran.parallel), (expected, parallel), "{steps}");
     }
     let first = run("1", &format!("<inSequence><call>{list}</call><respond/></inSequence>"), &echo);
@@ -713,7 +686,7 @@ fn each_response_of_a_list_of_recipients_goes_on_after_the_call() {
     assert_eq!(first.log, ["a second response to the client is dropped"]);
     // One that fails has its error handler, and the others are joined without it.
     let one =
-        |url: &str, body: &str| if url.contains('a') { fails(url, body) } else { echo(url, body) };
+        |url: &str, body: &str| if url.contains('a') { refuse(url, body) } else { echo(url, body) };
     let target = format!(
         "<inSequence><call>{list}</call>{join}<respond/></inSequence><faultSequence><drop/></faultSequence>"
     );
@@ -731,12 +704,8 @@ fn a_list_of_recipients_that_is_in_itself_ends() {
     let list = "<endpoint><recipientlist><endpoint key=\"r\"/><endpoint key=\"r\"/></recipientlist></endpoint>";
     let list = list.replacen("<endpoint>", "<endpoint name=\"r\">", 1);
     for step in ["send", "call"] {
-        let artefacts = format!(
-            "{list}<proxy name=\"P\"><target><inSequence><{step}><endpoint key=\"r\"/></{step}></inSequence></target></proxy>"
-        );
-        let program = program(&artefacts);
-        let flow = program.proxies()[0].flow;
-        let ran = drive(&program, flow, request("1"), &echo);
+        let target = format!("<inSequence><{step}><endpoint key=\"r\"/></{step}></inSequence>");
+        let ran = run_with(&list, "1", &target, &echo);
         assert!(matches!(ran.outcome, Outcome::Failed(_)), "{ran:?}");
         assert!(ran.sent.is_empty(), "{ran:?}");
     }

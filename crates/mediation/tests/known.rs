@@ -4,14 +4,13 @@
 
 mod host;
 
-use std::sync::Arc;
-
 use host::{
-    ENDPOINTS, Outcome, World, diagnostics, drive, echo, flow, program, proxy, request, response,
+    ENDPOINTS, Outcome, World, begin, diagnostics, drive, echo, flow, program, proxy, request,
+    response,
 };
 use penstock_mediation::{
     Answer, Ask, Body, BodyUse, Direction, Event, Format, Message, PlainHead, PropertyScope,
-    PropertyValue, Run,
+    PropertyValue,
 };
 use xpath::Budget;
 
@@ -91,7 +90,7 @@ fn sent(steps: &str, message: Message) -> Message {
         "<target><inSequence>{steps}<send><endpoint key=\"a\"/></send></inSequence></target>"
     );
     let program = program(&format!("{ENDPOINTS}<proxy name=\"P\">{target}</proxy>"));
-    let mut run = Run::new(Arc::clone(&program), flow(&program), message, Budget::default());
+    let mut run = begin(&program, message);
     loop {
         match run.next(&World::default()) {
             Event::Ask(_, Ask::Exchange(exchange)) => return exchange.message,

@@ -2,18 +2,55 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
+mod host;
 #[path = "messages/parts.rs"]
 mod parts;
-mod support;
 
 use std::fmt::Write as _;
 
-use penstock_mediation::{Body, BodyUse, Code, Format, Message, PropertyScope, PropertyValue};
-use support::{Outcome, compile, logged, message, run, run_main};
+use host::{Outcome, Ran, World, compile, drive_in, program, refuse};
+use penstock_mediation::{
+    Body, BodyUse, Code, Direction, Flow, Format, Message, PlainHead, PropertyScope, PropertyValue,
+    Run,
+};
 use xpath::Budget;
 
 const JSON: &str = "application/json";
 const SOAP: &str = "text/xml; charset=UTF-8";
+
+/// A message with this content type and body.
+fn message(content_type: &str, body: &str) -> Message {
+    let fields = vec![("Content-Type".to_owned(), content_type.to_owned())];
+    let head = PlainHead { method: "POST".to_owned(), target: "/".to_owned(), fields };
+    let body = Body::held(Format::of(content_type), body.as_bytes().to_vec());
+    Message::new(Direction::Request, Box::new(head), body)
+}
+
+/// Runs the sequence `main` of the artefacts. What becomes of the message is its response.
+#[track_caller]
+fn run_main(artefacts: &str, message: Message, budget: Budget) -> Ran {
+    let responds = "<sequence name=\"run\"><sequence key=\"main\"/><respond/></sequence>";
+    let program = program(&format!("{artefacts}{responds}"));
+    let flow = Flow { request: program.sequence("run"), ..Flow::default() };
+    drive_in(&World::with_id(), Run::new(program, flow, message, budget), &refuse)
+}
+
+/// Runs mediators.
+#[track_caller]
+fn run(mediators: &str, message: Message) -> Ran {
+    let artefacts = format!("<sequence name=\"main\">{mediators}</sequence>");
+    run_main(&artefacts, message, Budget::default())
+}
+
+/// What `expression` is, as the log writes it.
+#[track_caller]
+fn logged(expression: &str, message: Message) -> String {
+    let log =
+        format!("<log level=\"custom\"><property name=\"v\" expression=\"{expression}\"/></log>");
+    let ran = run(&log, message);
+    assert!(matches!(ran.outcome, Outcome::Responded(_)), "{ran:?}");
+    ran.log.join("\n").trim_start_matches("v = ").to_owned()
+}
 
 fn envelope(header: &str, body: &str) -> Message {
     let soap = "http://schemas.xmlsoap.org/soap/envelope/";
@@ -223,7 +260,7 @@ fn a_body_is_written_in_the_charset_of_its_property() {
     };
     let written = |charset: &str, media: &str, body: &str| {
         let read = "<property name=\"a\" expression=\"string(//*)\"/>";
-        let mut message = run(&(set(charset) + read), message(media, body)).message;
+        let mut message = run(&(set(charset) + read), message(media, body)).message();
         let bytes = message.finish(&Budget::default()).unwrap().unwrap();
         (bytes.to_vec(), message.head.field("Content-Type").unwrap().into_owned())
     };
@@ -249,9 +286,9 @@ fn text_in_latin_1_is_read_and_what_is_written_is_utf_8() {
     let json = "application/json; charset=\"iso-8859-1\"";
     assert_eq!(logged("string(//*)", latin(text, b"caf\xe9")), "café");
     assert_eq!(logged("json-eval($.a)", latin(json, b"{\"a\":\"\xe9\"}")), "é");
-    let kept = run("<log level=\"full\"/>", latin(text, b"caf\xe9"));
-    assert_eq!(kept.message.body.bytes(&Budget::default()).unwrap().unwrap(), &b"caf\xe9"[..]);
-    assert_eq!(kept.message.head.field("Content-Type").unwrap(), text);
+    let kept = run("<log level=\"full\"/>", latin(text, b"caf\xe9")).message();
+    assert_eq!(kept.body.bytes(&Budget::default()).unwrap().unwrap(), &b"caf\xe9"[..]);
+    assert_eq!(kept.head.field("Content-Type").unwrap(), text);
     let wrap = "<payloadFactory media-type=\"json\"><format>{\"b\":$1}</format><args>\
                 <arg evaluator=\"json\" expression=\"$.a\"/></args></payloadFactory>";
     let (body, content_type) = run(wrap, latin(json, b"{\"a\":\"\xe9\"}")).finish();
@@ -293,7 +330,7 @@ fn get_property_knows_what_synapse_knows_of_any_message() {
     assert_eq!(of("OperationName", addressed()), "order");
     assert_eq!(of("OperationNamespace", addressed()), "urn:o");
     assert_eq!(of("OperationName", message(JSON, "1")), "mediate");
-    assert_eq!(of("MessageID", message(JSON, "1")), "urn:uuid:of-the-run");
+    assert_eq!(of("MessageID", message(JSON, "1")), "urn:uuid:0");
     let sets = "<header name=\"From\" value=\"http://us/\"/><log level=\"custom\"><property name=\"a\" \
                 expression=\"get-property('From')\"/></log>";
     assert_eq!(run(sets, addressed()).log, ["a = http://us/"]);
@@ -375,8 +412,8 @@ fn a_pattern_of_a_property_matches_the_whole_text() {
         let property = format!(
             "<property name=\"p\" value=\"ab-12\" pattern=\"{pattern}\" group=\"{group}\"/>"
         );
-        let ran = run(&property, message(JSON, "{}"));
-        let found = ran.message.properties.get(PropertyScope::Synapse, "p").unwrap();
+        let ran = run(&property, message(JSON, "{}")).message();
+        let found = ran.properties.get(PropertyScope::Synapse, "p").unwrap();
         assert_eq!(found.text(), value, "{pattern}");
     }
 }
@@ -459,7 +496,7 @@ fn a_message_keeps_what_was_sent_and_a_copy_shares_it() {
     let budget = Budget::default();
     let factory = "<payloadFactory media-type=\"json\"><format>{\"a\":1}</format></payloadFactory>\
                    <property name=\"messageType\" value=\"application/xml\" scope=\"axis2\"/>";
-    let mut sent = run(factory, message(JSON, "{}")).message;
+    let mut sent = run(factory, message(JSON, "{}")).message();
     let first = sent.finish(&budget).unwrap().unwrap();
     let again = sent.finish(&budget).unwrap().unwrap();
     assert_eq!(first.as_ptr(), again.as_ptr(), "{first:?}");
@@ -574,7 +611,7 @@ fn the_text_that_a_document_shares_with_its_body_is_charged_once() {
     let xml = |text: &str| message("application/xml", &format!("<a>{}</a>", text.repeat(TEXT)));
     let budget = || Budget::new(1_000_000, TEXT as u64 / 2);
     let ran = run_main(log, xml("x"), budget());
-    assert!(matches!(ran.outcome, Outcome::Ended), "{ran:?}");
+    assert!(matches!(ran.outcome, Outcome::Responded(_)), "{ran:?}");
     // Line ends are normalised in a copy, which is charged.
     let ran = run_main(log, xml("\r"), budget());
     assert!(matches!(ran.outcome, Outcome::Failed(_)), "{ran:?}");

@@ -7,12 +7,9 @@
 mod hazard_table;
 mod host;
 
-use std::sync::Arc;
-
 use hazard_table::{HAZARDS, OTHERS};
-use host::{World, flow, message, program};
-use penstock_mediation::{Direction, Event, Format, Run, limits};
-use xpath::Budget;
+use host::{World, begin, message, program};
+use penstock_mediation::{Direction, Event, Format, limits};
 
 /// A step begins if less than `HEAVY_STEPS` were taken, and may take as many itself.
 const TURN_STEPS_MAX: u64 = 2 * limits::HEAVY_STEPS + limits::MEDIATOR_STEPS;
@@ -24,7 +21,7 @@ fn no_hazard_keeps_a_worker_for_long() {
         let program = program(&proxy);
         let message =
             message(Direction::Request, Format::of(hazard.content_type), &(hazard.body)());
-        let mut run = Run::new(Arc::clone(&program), flow(&program), message, Budget::default());
+        let mut run = begin(&program, message);
         let (world, mut is_heavy) = (World::of(&program), false);
         let failure = loop {
             let before = run.steps_used();

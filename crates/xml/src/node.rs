@@ -155,6 +155,11 @@ impl<'d> Node<'d> {
         Children { next: self.first_child() }
     }
 
+    /// The children that are elements.
+    pub fn elements(self) -> impl Iterator<Item = Self> + Clone {
+        self.children().filter(|child| child.is_element())
+    }
+
     /// All nodes below this one in document order, without attributes.
     #[inline]
     #[must_use]

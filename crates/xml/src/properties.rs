@@ -19,7 +19,7 @@ fn options() -> Options {
 pub fn read(data: &[u8]) {
     let tree = Document::parse_with(data, &options());
     if let Some(root) = tree.as_ref().ok().and_then(Document::element) {
-        let below = root.children().filter(|child| child.is_element()).take(4);
+        let below = root.elements().take(4);
         std::iter::once(root).chain(below).for_each(is_its_source);
     }
     match (tree, by_events(data)) {

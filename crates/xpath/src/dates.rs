@@ -45,7 +45,8 @@ const DAY_MS: i64 = 86_400_000;
 /// Most bytes of output per byte of a pattern: `a` makes `AM`, `XXX` makes `+00:00`.
 const BYTES_PER_LETTER: usize = 8;
 
-const MONTHS: [&str; 12] = [
+/// Their names in English.
+pub const MONTHS: [&str; 12] = [
     "January",
     "February",
     "March",
@@ -59,7 +60,8 @@ const MONTHS: [&str; 12] = [
     "November",
     "December",
 ];
-const DAYS: [&str; 7] =
+/// Their names in English, from Sunday.
+pub const DAYS: [&str; 7] =
     ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 
 /// Formats the time `unix_ms`.

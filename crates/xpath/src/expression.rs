@@ -193,20 +193,8 @@ impl Expression {
     pub fn reads_context(&self) -> bool {
         let mut reads = false;
         self.plan.visit(true, &mut |expr| {
-            reads |= match expr {
-                Expr::Path(path) => from_context(path),
-                Expr::Core(core, arguments) => core.reads_context(arguments.len()),
-                Expr::Number(_)
-                | Expr::Literal(_)
-                | Expr::Variable(_)
-                | Expr::Or(_)
-                | Expr::And(_)
-                | Expr::Compare(..)
-                | Expr::Arithmetic(..)
-                | Expr::Negate(..)
-                | Expr::Union(_)
-                | Expr::Extension(..) => false,
-            };
+            reads |= matches!(expr, Expr::Path(path) if from_context(path))
+                || matches!(expr, Expr::Core(core, all) if core.reads_context(all.len()));
         });
         reads
     }

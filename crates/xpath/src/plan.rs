@@ -97,15 +97,7 @@ pub(crate) struct Step {
 impl Step {
     /// Whether it leads to the child `name`, whether by a name test or by `*[local-name() = '...']`.
     pub(crate) fn is_named(&self, name: &ExpandedName) -> bool {
-        let mut is_named = match &self.test {
-            Test::Name(test) => test.expanded == *name,
-            Test::Node
-            | Test::Principal
-            | Test::Namespace(_)
-            | Test::Text
-            | Test::Comment
-            | Test::Instruction(_) => false,
-        };
+        let mut is_named = matches!(&self.test, Test::Name(test) if test.expanded == *name);
         let is_any = matches!(self.test, Test::Principal);
         let mut holds = |predicate: &Predicate| match predicate {
             Predicate::At(1.0) | Predicate::Last => is_named,

@@ -358,12 +358,8 @@ impl ScanStep {
     pub(crate) fn is_over(&self, counts: &[u32; COUNTERS_MAX]) -> bool {
         let counted = self.predicates.iter().filter(|predicate| predicate.counts());
         let mut counted = counted.zip(counts.iter().skip(self.first_counter));
-        counted.any(|(predicate, count)| match predicate {
-            Predicate::At(wanted) => f64::from(*count) >= *wanted,
-            Predicate::Last
-            | Predicate::Plain(_)
-            | Predicate::Positional(_)
-            | Predicate::Sized(_) => false,
+        counted.any(|(predicate, count)| {
+            matches!(predicate, Predicate::At(wanted) if f64::from(*count) >= *wanted)
         })
     }
 }

@@ -11,7 +11,7 @@ use std::borrow::Cow;
 use std::cell::RefCell;
 use std::sync::LazyLock;
 
-use xml::{Document, Node, QNameRef, Sink as _};
+use xml::{Document, Encoding, Node, QNameRef, Sink as _};
 
 use crate::dates::{self, Dialect};
 use crate::encoding;
@@ -655,45 +655,26 @@ fn find<'d>(
     Ok(None)
 }
 
-/// The character sets that can be named.
-enum Charset {
-    Utf8,
-    Latin1,
-    Ascii,
+/// A character set that can be named.
+fn charset(name: &str) -> Result<Encoding, Error> {
+    let known = Encoding::named(name).filter(|known| *known != Encoding::Utf16);
+    known.ok_or_else(|| Error::Host(format!("unknown character set `{name}`; use UTF-8")))
 }
 
-impl Charset {
-    fn named(name: &str) -> Result<Self, Error> {
-        let is = |known: &[&str]| known.iter().any(|known| name.eq_ignore_ascii_case(known));
-        if is(&["UTF-8", "UTF8"]) {
-            Ok(Self::Utf8)
-        } else if is(&["ISO-8859-1", "LATIN1"]) {
-            Ok(Self::Latin1)
-        } else if is(&["US-ASCII", "ASCII"]) {
-            Ok(Self::Ascii)
-        } else {
-            Err(Error::Host(format!("unknown character set `{name}`; use UTF-8")))
-        }
+fn encode<'t>(text: &'t str, name: &str) -> Result<Cow<'t, [u8]>, Error> {
+    let charset = charset(name)?;
+    if charset == Encoding::Utf8 {
+        return Ok(Cow::Borrowed(text.as_bytes()));
     }
+    let byte = |c: char| u8::try_from(c).ok().filter(|_| charset.has(c)).unwrap_or(b'?');
+    Ok(Cow::Owned(text.chars().map(byte).collect()))
 }
 
-fn encode<'t>(text: &'t str, charset: &str) -> Result<Cow<'t, [u8]>, Error> {
-    let narrow = |most: u32| {
-        let byte = |c: char| {
-            u8::try_from(u32::from(c)).ok().filter(|byte| u32::from(*byte) <= most).unwrap_or(b'?')
-        };
-        Cow::Owned(text.chars().map(byte).collect())
-    };
-    Ok(match Charset::named(charset)? {
-        Charset::Utf8 => Cow::Borrowed(text.as_bytes()),
-        Charset::Latin1 => narrow(0xFF),
-        Charset::Ascii => narrow(0x7F),
-    })
-}
-
-fn decode(bytes: Vec<u8>, charset: &str) -> Result<String, Error> {
-    Ok(match Charset::named(charset)? {
-        Charset::Utf8 | Charset::Ascii => String::from_utf8_lossy(&bytes).into_owned(),
-        Charset::Latin1 => bytes.into_iter().map(char::from).collect(),
+fn decode(bytes: Vec<u8>, name: &str) -> Result<String, Error> {
+    Ok(match charset(name)? {
+        Encoding::Iso8859_1 => bytes.into_iter().map(char::from).collect(),
+        Encoding::Utf8 | Encoding::Utf16 | Encoding::UsAscii => {
+            String::from_utf8_lossy(&bytes).into_owned()
+        }
     })
 }

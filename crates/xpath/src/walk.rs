@@ -56,20 +56,10 @@ impl<'d> Walk<'d> {
 
     /// The nodes that were passed on the way to the last one, since the last call.
     pub(crate) fn passed(&mut self) -> u64 {
-        match self {
-            Self::Following { passed, .. } | Self::Preceding { passed, .. } => {
-                std::mem::take(passed)
-            }
-            Self::One(_)
-            | Self::Children(_)
-            | Self::Descendants(..)
-            | Self::Ancestors(..)
-            | Self::Forward(_)
-            | Self::Backward(_)
-            | Self::Attributes(_)
-            | Self::Namespaces { .. }
-            | Self::Empty => 0,
-        }
+        let (Self::Following { passed, .. } | Self::Preceding { passed, .. }) = self else {
+            return 0;
+        };
+        std::mem::take(passed)
     }
 
     /// A namespace node has a parent and no descendants. In document order it is between its element and the

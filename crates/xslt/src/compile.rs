@@ -362,7 +362,7 @@ impl<'t> Compiler<'t> {
                 self.enter(top.node, top.module);
                 self.slots = slots;
                 uses.extend(self.use_sets(top.node, false)?);
-                for child in top.node.children().filter(|child| child.is_element()) {
+                for child in top.node.elements() {
                     if !is_xsl(child, "attribute") {
                         let message = "`xsl:attribute-set` may contain `xsl:attribute` only";
                         return Err(self.invalid(child, message));

@@ -104,19 +104,12 @@ impl HtmlWriter {
         self.bindings.len()
     }
 
-    fn can_encode(&self, c: char) -> bool {
-        crate::output::can_encode(self.options.encoding, c)
-    }
-
     /// Checks text that is written without character references.
     fn check_literal(&self, text: &str) -> Written {
         if !is_text(text) {
             return Err(xml::ErrorKind::BadText.into());
         }
-        match text.chars().find(|c| !self.can_encode(*c)) {
-            Some(c) => Err(xml::ErrorKind::NotInEncoding(c, self.options.encoding.name()).into()),
-            None => Ok(()),
-        }
+        self.options.encoding.check(text)
     }
 
     fn keeps_space(&self) -> bool {
@@ -283,7 +276,7 @@ impl HtmlWriter {
                 '"' => self.out.push_str("&quot;"),
                 '<' if !html => self.out.push_str("&lt;"),
                 '\n' | '\t' | '\r' if !html => self.reference(c),
-                c if !self.can_encode(c) => self.reference(c),
+                c if !self.options.encoding.has(c) => self.reference(c),
                 c => self.out.push(c),
             }
         }
@@ -395,7 +388,7 @@ impl Sink for HtmlWriter {
                 '&' => self.out.push_str("&amp;"),
                 '<' => self.out.push_str("&lt;"),
                 '>' => self.out.push_str("&gt;"),
-                c if !self.can_encode(c) => self.reference(c),
+                c if !self.options.encoding.has(c) => self.reference(c),
                 c => self.out.push(c),
             }
         }

@@ -31,23 +31,23 @@ fn conflicts(error: &xml::Error) -> bool {
     matches!(error.kind(), xml::ErrorKind::BadNamespaceDeclaration(_)) || is_late(error)
 }
 
-fn failed(error: impl ToString) -> RunError {
-    error.to_string().into()
+/// The result of writing, without the errors from which a run recovers.
+#[inline]
+fn recovered(written: Result<(), xml::Error>, from: fn(&xml::Error) -> bool) -> RunResult {
+    match written {
+        Err(error) if from(&error) => Ok(()),
+        other => other.map_err(failed),
+    }
 }
 
-/// Whether a character can be written in an encoding without a character reference.
-pub(crate) fn can_encode(encoding: Encoding, c: char) -> bool {
-    match encoding {
-        Encoding::Utf8 | Encoding::Utf16 => true,
-        Encoding::UsAscii => c.is_ascii(),
-        Encoding::Iso8859_1 => u32::from(c) < 0x100,
-    }
+fn failed(error: impl ToString) -> RunError {
+    error.to_string().into()
 }
 
 /// Checks the encoding while the operation that writes the text is known.
 fn push_plain(out: &mut String, encoding: Encoding, text: &str) -> RunResult {
     let unicode = matches!(encoding, Encoding::Utf8 | Encoding::Utf16);
-    if !unicode && let Some(c) = text.chars().find(|c| !can_encode(encoding, *c)) {
+    if !unicode && let Some(c) = text.chars().find(|c| !encoding.has(*c)) {
         return Err(unencodable(c, encoding));
     }
     out.push_str(text);
@@ -147,31 +147,15 @@ impl Output {
 
     /// The bindings that declaring a prefix may visit; an XML writer looks it up in constant time.
     pub(crate) fn bindings_visited(&self) -> usize {
-        match self {
-            Self::Html(writer) => writer.bindings(),
-            Self::Writer(_)
-            | Self::Deferred(_)
-            | Self::Tree(_)
-            | Self::Text(_)
-            | Self::Plain(..) => 0,
-        }
+        if let Self::Html(writer) = self { writer.bindings() } else { 0 }
     }
 
     /// A declaration that conflicts with another one of the element is omitted: section 7.3.
     pub(crate) fn namespace(&mut self, prefix: &str, uri: &str) -> RunResult {
         match self {
-            Self::Writer(writer) => match writer.namespace(prefix, uri) {
-                Err(error) if conflicts(&error) => Ok(()),
-                other => other.map_err(failed),
-            },
-            Self::Html(writer) => match writer.namespace(prefix, uri) {
-                Err(error) if conflicts(&error) => Ok(()),
-                other => other.map_err(failed),
-            },
-            Self::Tree(builder) => match builder.namespace(prefix, uri) {
-                Err(error) if conflicts(&error) => Ok(()),
-                other => other.map_err(failed),
-            },
+            Self::Writer(writer) => recovered(writer.namespace(prefix, uri), conflicts),
+            Self::Html(writer) => recovered(writer.namespace(prefix, uri), conflicts),
+            Self::Tree(builder) => recovered(builder.namespace(prefix, uri), conflicts),
             Self::Text(_) | Self::Plain(..) | Self::Deferred(_) => Ok(()),
         }
     }
@@ -179,18 +163,9 @@ impl Output {
     /// An attribute after the start tag is omitted, the recovery of section 7.1.3.
     pub(crate) fn attribute(&mut self, name: QNameRef<'_>, value: &str) -> RunResult {
         match self {
-            Self::Writer(writer) => match writer.attribute(name, value) {
-                Err(error) if is_late(&error) => Ok(()),
-                other => other.map_err(failed),
-            },
-            Self::Html(writer) => match writer.attribute(name, value) {
-                Err(error) if is_late(&error) => Ok(()),
-                other => other.map_err(failed),
-            },
-            Self::Tree(builder) => match builder.attribute(name, value) {
-                Err(error) if is_late(&error) => Ok(()),
-                other => other.map_err(failed),
-            },
+            Self::Writer(writer) => recovered(writer.attribute(name, value), is_late),
+            Self::Html(writer) => recovered(writer.attribute(name, value), is_late),
+            Self::Tree(builder) => recovered(builder.attribute(name, value), is_late),
             Self::Text(_) => Err(ELEMENT_IN_TEXT.into()),
             Self::Plain(..) | Self::Deferred(_) => Ok(()),
         }

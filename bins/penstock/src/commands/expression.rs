@@ -7,7 +7,6 @@ use base::SystemClock;
 use clap::Args;
 use expression::json::{self, Kind, Ref};
 use expression::limits;
-use expression::synapse::Mode;
 use expression::{Budget, Error, EvalContext, Expression, Value};
 use xml::Position;
 
@@ -53,7 +52,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     stdin_once(files.into_iter().flatten().map(PathBuf::as_path))?;
     let text = &arguments.expression;
     bound_once(&arguments.ns)?;
-    let compiled = Expression::compile_with(text, Mode::Compatible, &arguments.ns);
+    let compiled = Expression::compile_with(text, &arguments.ns);
     let expression = compiled
         .map_err(|error| report_expression(text, super::json::position(&error), error.message()))?;
     let message = Message::read(arguments)?;

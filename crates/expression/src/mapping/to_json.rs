@@ -110,14 +110,14 @@ impl Values<'_> {
         if self.rules.nil && is_nil(node) {
             return self.null();
         }
-        let mut children = node.children().filter(|child| child.is_element());
+        let mut children = node.elements();
         // An array inside an element stands for the element's value.
         let inner = match (children.next(), children.next()) {
             (Some(only), None) if node.local_name() != ARRAY && !has_members => Some(only),
             _ => None,
         };
         let node = inner.filter(|only| only.local_name() == ARRAY).unwrap_or(node);
-        let elements = || node.children().filter(|child| child.is_element());
+        let elements = || node.elements();
         if node.local_name() == ARRAY && !has_members {
             self.out.begin_array();
             left.push(Build::End);

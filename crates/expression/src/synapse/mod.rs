@@ -1,8 +1,7 @@
 //! Synapse expressions, `${...}`, as in WSO2 Micro Integrator 4.4.
 //!
-//! [`Mode::Compatible`] keeps two of its quirks: `and` and `or` bind tighter than comparisons, have one precedence and
-//! are right-associative, so that `a > 1 and b < 2` needs parentheses; and every failure evaluates to the empty string.
-//! [`Mode::Strict`] has neither.
+//! Two of its quirks are kept: `and` and `or` bind tighter than comparisons, have one precedence and are
+//! right-associative, so that `a > 1 and b < 2` needs parentheses; and every failure evaluates to the empty string.
 
 #[expect(
     clippy::wildcard_enum_match_arm,
@@ -22,26 +21,15 @@ use std::sync::Arc;
 use xpath::synapse::SynapseXPath;
 
 use crate::context::{BodyUse, EvalContext, ParameterKind, PropertyScope};
-use crate::cursor::{Compiled, Cursor};
+use crate::cursor::{Compiled, Cursor, Operator};
 use crate::jsonpath::Path;
 use crate::{Budget, Error, Value};
-
-/// Compatibility with Micro Integrator.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Mode {
-    /// As in Micro Integrator.
-    #[default]
-    Compatible,
-    /// Comparisons bind tighter than `and`, which binds tighter than `or`; failures are errors.
-    Strict,
-}
 
 /// A compiled expression.
 #[derive(Clone)]
 pub struct SynapseExpression {
     source: Box<str>,
     node: Node,
-    mode: Mode,
     body: BodyUse,
 }
 
@@ -91,42 +79,13 @@ enum Root {
     Result(Node),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Operator {
-    Add,
-    Subtract,
-    Multiply,
-    Divide,
-    Modulo,
-    Equal,
-    NotEqual,
-    Less,
-    LessOrEqual,
-    Greater,
-    GreaterOrEqual,
-    And,
-    Or,
-}
-
 impl SynapseExpression {
     /// Compiles `source`, with or without the surrounding `${` and `}`.
     ///
     /// # Errors
     /// [`Error::Syntax`] with the position.
-    pub fn compile(source: &str, mode: Mode) -> Result<Self, Error> {
-        Ok(Self::parse(source, mode, &[])?)
-    }
-
-    /// Compiles `source`, and the XPaths in it with the (prefix, URI) pairs in scope.
-    ///
-    /// # Errors
-    /// As [`SynapseExpression::compile`].
-    pub fn compile_with(
-        source: &str,
-        mode: Mode,
-        namespaces: &[(String, String)],
-    ) -> Result<Self, Error> {
-        Ok(Self::parse(source, mode, namespaces)?)
+    pub fn compile(source: &str) -> Result<Self, Error> {
+        Ok(Self::parse(source, &[])?)
     }
 
     /// Whether it is `xpath('...')`, and nothing else.
@@ -144,15 +103,12 @@ impl SynapseExpression {
         evaluate::nodes(&self.node, context, budget)
     }
 
-    pub(crate) fn parse(
-        source: &str,
-        mode: Mode,
-        namespaces: &[(String, String)],
-    ) -> Compiled<Self> {
+    /// Compiles `source`, and the XPaths in it with the (prefix, URI) pairs in scope.
+    pub(crate) fn parse(source: &str, namespaces: &[(String, String)]) -> Compiled<Self> {
         let mut cursor = Cursor::new(source)?;
         cursor.space();
         let wrapped = cursor.eat("${");
-        let expression = Self::at(&mut cursor, mode, namespaces)?;
+        let expression = Self::at(&mut cursor, namespaces)?;
         if wrapped {
             cursor.expect("}")?;
         }
@@ -161,15 +117,11 @@ impl SynapseExpression {
     }
 
     /// Compiles the expression at the cursor up to the first character that is not part of it.
-    pub(crate) fn at(
-        cursor: &mut Cursor<'_>,
-        mode: Mode,
-        namespaces: &[(String, String)],
-    ) -> Compiled<Self> {
+    pub(crate) fn at(cursor: &mut Cursor<'_>, namespaces: &[(String, String)]) -> Compiled<Self> {
         let start = cursor.at;
-        let (node, body) = parse::expression(cursor, mode, namespaces)?;
+        let (node, body) = parse::expression(cursor, namespaces)?;
         let source = cursor.source().get(start..cursor.at).unwrap_or_default();
-        Ok(Self { source: source.into(), node, mode, body })
+        Ok(Self { source: source.into(), node, body })
     }
 
     /// What the expression needs of the body.
@@ -181,7 +133,7 @@ impl SynapseExpression {
     /// Evaluates the expression with [`Budget::default`].
     ///
     /// # Errors
-    /// [`Error::Budget`]; in [`Mode::Strict`] any failure.
+    /// [`Error::Budget`].
     pub fn evaluate<'c>(&'c self, context: &'c dyn EvalContext) -> Result<Value<'c>, Error> {
         self.evaluate_within(context, &Budget::default())
     }
@@ -195,11 +147,10 @@ impl SynapseExpression {
         context: &'c dyn EvalContext,
         budget: &Budget,
     ) -> Result<Value<'c>, Error> {
-        match (evaluate::node(&self.node, context, budget), self.mode) {
-            (Ok(value), _) => Ok(value),
-            (Err(Error::Budget(exceeded)), _) => Err(exceeded.into()),
-            (Err(_), Mode::Compatible) => Ok(Value::Text("".into())),
-            (Err(error), Mode::Strict) => Err(error),
+        match evaluate::node(&self.node, context, budget) {
+            Ok(value) => Ok(value),
+            Err(Error::Budget(exceeded)) => Err(exceeded.into()),
+            Err(_) => Ok(Value::Text("".into())),
         }
     }
 }

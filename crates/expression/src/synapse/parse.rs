@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::functions::Function;
-use super::{Access, Mode, Node, Operator, Root, Xpath, XpathSource};
+use super::{Access, Node, Operator, Root, Xpath, XpathSource};
 use crate::context::{BodyUse, ParameterKind, PropertyScope};
 use crate::cursor::{Compiled, Cursor};
 use crate::jsonpath::{Externals, Path};
@@ -12,16 +12,14 @@ use crate::{Value, xpath_bridge};
 /// Compiles the expression at the cursor; returns also what it needs of the body.
 pub(super) fn expression(
     cursor: &mut Cursor<'_>,
-    mode: Mode,
     namespaces: &[(String, String)],
 ) -> Compiled<(Node, BodyUse)> {
-    let mut parser = Parser { mode, namespaces, body: BodyUse::Untouched };
+    let mut parser = Parser { namespaces, body: BodyUse::Untouched };
     let node = parser.choice(cursor)?;
     Ok((node, parser.body))
 }
 
 struct Parser<'n> {
-    mode: Mode,
     namespaces: &'n [(String, String)],
     body: BodyUse,
 }
@@ -55,14 +53,14 @@ const COMPARISONS: &[(&str, Operator)] = &[
     ("<", Operator::Less),
     (">", Operator::Greater),
 ];
+const SUMS: &[(&str, Operator)] = &[("+", Operator::Add), ("-", Operator::Subtract)];
+const PRODUCTS: &[(&str, Operator)] =
+    &[("*", Operator::Multiply), ("/", Operator::Divide), ("%", Operator::Modulo)];
 
 impl Parser<'_> {
     fn choice(&mut self, cursor: &mut Cursor<'_>) -> Compiled<Node> {
         cursor.enter()?;
-        let test = match self.mode {
-            Mode::Compatible => self.comparison(cursor)?,
-            Mode::Strict => self.strict_or(cursor)?,
-        };
+        let test = self.comparison(cursor)?;
         let node = if cursor.eat_spaced("?") {
             let yes = self.choice(cursor)?;
             cursor.expect(":")?;
@@ -77,20 +75,15 @@ impl Parser<'_> {
 
     /// Micro Integrator's precedence: comparisons between logical expressions.
     fn comparison(&mut self, cursor: &mut Cursor<'_>) -> Compiled<Node> {
-        let mut left = self.logical(cursor)?;
-        while let Some(operator) = comparison_sign(cursor) {
-            cursor.operator()?;
-            left = binary(left, operator, self.logical(cursor)?);
-        }
-        Ok(left)
+        self.joined(cursor, COMPARISONS, Self::logical)
     }
 
     /// `and` and `or` with one precedence, right-associative.
     fn logical(&mut self, cursor: &mut Cursor<'_>) -> Compiled<Node> {
         let left = self.sum(cursor)?;
-        let operator = if is_and(cursor) {
+        let operator = if cursor.eat_spaced("&&") || cursor.eat_word("and") {
             Operator::And
-        } else if is_or(cursor) {
+        } else if cursor.eat_spaced("||") || cursor.eat_word("or") {
             Operator::Or
         } else {
             return Ok(left);
@@ -101,62 +94,23 @@ impl Parser<'_> {
         Ok(binary(left, operator, right))
     }
 
-    fn strict_or(&mut self, cursor: &mut Cursor<'_>) -> Compiled<Node> {
-        let mut left = self.strict_and(cursor)?;
-        while is_or(cursor) {
-            cursor.operator()?;
-            left = binary(left, Operator::Or, self.strict_and(cursor)?);
-        }
-        Ok(left)
-    }
-
-    fn strict_and(&mut self, cursor: &mut Cursor<'_>) -> Compiled<Node> {
-        let mut left = self.strict_comparison(cursor)?;
-        while is_and(cursor) {
-            cursor.operator()?;
-            left = binary(left, Operator::And, self.strict_comparison(cursor)?);
-        }
-        Ok(left)
-    }
-
-    fn strict_comparison(&mut self, cursor: &mut Cursor<'_>) -> Compiled<Node> {
-        let left = self.sum(cursor)?;
-        match comparison_sign(cursor) {
-            Some(operator) => Ok(binary(left, operator, self.sum(cursor)?)),
-            None => Ok(left),
-        }
-    }
-
     fn sum(&mut self, cursor: &mut Cursor<'_>) -> Compiled<Node> {
-        let mut left = self.product(cursor)?;
-        loop {
-            let operator = if cursor.eat_spaced("+") {
-                Operator::Add
-            } else if cursor.eat_spaced("-") {
-                Operator::Subtract
-            } else {
-                return Ok(left);
-            };
-            cursor.operator()?;
-            left = binary(left, operator, self.product(cursor)?);
-        }
+        self.joined(cursor, SUMS, |parser, cursor| parser.joined(cursor, PRODUCTS, Self::factor))
     }
 
-    fn product(&mut self, cursor: &mut Cursor<'_>) -> Compiled<Node> {
-        let mut left = self.factor(cursor)?;
-        loop {
-            let operator = if cursor.eat_spaced("*") {
-                Operator::Multiply
-            } else if cursor.eat_spaced("/") {
-                Operator::Divide
-            } else if cursor.eat_spaced("%") {
-                Operator::Modulo
-            } else {
-                return Ok(left);
-            };
+    /// Operands with binary operators between them, left-associative.
+    fn joined(
+        &mut self,
+        cursor: &mut Cursor<'_>,
+        operators: &[(&str, Operator)],
+        operand: fn(&mut Self, &mut Cursor<'_>) -> Compiled<Node>,
+    ) -> Compiled<Node> {
+        let mut left = operand(self, cursor)?;
+        while let Some((_, operator)) = operators.iter().find(|(sign, _)| cursor.eat_spaced(sign)) {
             cursor.operator()?;
-            left = binary(left, operator, self.factor(cursor)?);
+            left = binary(left, *operator, operand(self, cursor)?);
         }
+        Ok(left)
     }
 
     fn factor(&mut self, cursor: &mut Cursor<'_>) -> Compiled<Node> {
@@ -310,23 +264,6 @@ impl Parser<'_> {
 
 fn binary(left: Node, operator: Operator, right: Node) -> Node {
     Node::Binary(Box::new(left), operator, Box::new(right))
-}
-
-fn comparison_sign(cursor: &mut Cursor<'_>) -> Option<Operator> {
-    cursor.space();
-    let found = COMPARISONS.iter().find(|(sign, _)| cursor.rest().starts_with(sign));
-    found.map(|(sign, operator)| {
-        cursor.at += sign.len();
-        *operator
-    })
-}
-
-fn is_and(cursor: &mut Cursor<'_>) -> bool {
-    cursor.eat_spaced("&&") || cursor.eat_word("and")
-}
-
-fn is_or(cursor: &mut Cursor<'_>) -> bool {
-    cursor.eat_spaced("||") || cursor.eat_word("or")
 }
 
 /// `.name`, `["any name"]`, `.["any name"]` or `."any name"`.

@@ -19,7 +19,7 @@ use std::ops::Range;
 use crate::limits;
 
 use crate::cursor::Cursor;
-use crate::synapse::{Mode, SynapseExpression};
+use crate::synapse::SynapseExpression;
 use output::Output;
 use place::{Place, Scan};
 
@@ -316,7 +316,7 @@ fn inline(format: &str, at: usize, place: Place) -> Result<(Segment, usize), Syn
         let most = rest.floor_char_boundary(limits::EXPRESSION_BYTES_MAX);
         let mut cursor = Cursor::new(rest.get(..most).unwrap_or_default())?;
         cursor.eat("${");
-        let expression = SynapseExpression::at(&mut cursor, Mode::Compatible, &[])?;
+        let expression = SynapseExpression::at(&mut cursor, &[])?;
         cursor.expect("}")?;
         Ok((Segment::Inline(Box::new(expression), place), cursor.at))
     };

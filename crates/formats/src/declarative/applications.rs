@@ -55,8 +55,7 @@ pub fn read_published(
         }
         Err((member, kind)) => {
             let help = "every value is a string, a list, an object, `true` or `false`";
-            report.error(None, format!("`{}` is {kind}", shorten(member)), help);
-            None
+            report.reject(None, format!("`{}` is {kind}", shorten(member)), help)
         }
     };
     let found = found.filter(|_| !report.has_errors());
@@ -158,8 +157,7 @@ fn of_table(
     let table = root.section("application", "application", report);
     if !table.is_present() {
         let help = "write `[application]` and `name = \"...\"`";
-        report.error(None, "there is no application", help);
-        return None;
+        return report.reject(None, "there is no application", help);
     }
     let name = name(&table, "name", report);
     Some(Application {

@@ -62,8 +62,7 @@ fn certificate(
         Err(problem) => problem,
     };
     let message = format!("the certificate in `{}`: {problem}", shorten(name));
-    report.error(place, message, "name the PEM file with the certificate of `key` alone");
-    None
+    report.reject(place, message, "name the PEM file with the certificate of `key` alone")
 }
 
 fn of_one(text: &[u8]) -> Result<(Vec<u8>, KeySet), KeyError> {

@@ -208,8 +208,7 @@ fn database(
             // The URL can contain a password and is not repeated.
             let help =
                 "write sqlite:FILE, postgres://USER@HOST/DATABASE or mysql://USER@HOST/DATABASE";
-            report.error(place, "the URL of an unknown kind of database", help);
-            None
+            report.reject(place, "the URL of an unknown kind of database", help)
         }
     }
 }

@@ -125,8 +125,7 @@ fn api_key(secrets: &mut Secrets<'_>, report: &mut Report) -> Option<BackendCred
         (None, Some((name, _))) => Some(BackendCredential::query(name, &key)),
         (Some(_), Some(_)) | (None, None) => {
             let message = "a credential of type `api_key` needs either `header` or `query`";
-            report.error(table.place, message, "write header = \"X-API-Key\"");
-            None
+            report.reject(table.place, message, "write header = \"X-API-Key\"")
         }
     }
 }

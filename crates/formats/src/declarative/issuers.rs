@@ -241,8 +241,8 @@ fn keys(
         } else {
             "[[issuer]] has more than one source of keys"
         };
-        report.error(table.place, message, "write one of `issuer`, `jwks`, `pem` and `secret`");
-        return None;
+        let help = "write one of `issuer`, `jwks`, `pem` and `secret`";
+        return report.reject(table.place, message, help);
     };
     let shared = *source == "secret";
     if let Some(misfit) = algorithms.iter().find(|algorithm| is_shared(**algorithm) != shared) {
@@ -312,12 +312,11 @@ fn secret(
     if bytes.len() < least {
         let message =
             format!("the secret is shorter than the {least} bytes that its algorithm needs");
-        report.error(
+        return report.reject(
             place,
             message,
             "generate a longer one, for example with `openssl rand -base64 64`",
         );
-        return None;
     }
     Some(KeySource::Secret(bytes))
 }

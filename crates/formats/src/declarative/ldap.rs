@@ -128,8 +128,7 @@ fn bind(table: &Table<'_>, outside: &Outside<'_>, report: &mut Report) -> (Strin
         report.error(table.place, message, "add the other, or remove both for anonymous searches");
     }
     let password = password.map(String::from_utf8).transpose().unwrap_or_else(|_| {
-        report.error(place, "`bind_password` is not UTF-8", "write it in UTF-8");
-        None
+        report.reject(place, "`bind_password` is not UTF-8", "write it in UTF-8")
     });
     if password.as_ref().is_some_and(String::is_empty) {
         let message = "`bind_password` is empty";

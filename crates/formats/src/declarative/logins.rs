@@ -135,8 +135,7 @@ fn endpoints(table: &Table<'_>, report: &mut Report) -> Option<SignInEndpoints> 
         (_, _) => {
             let message = "[[login]] has only some of its URLs";
             let help = "write `authorize_url` and `token_url`, or none for those of the issuer";
-            report.error(table.place, message, help);
-            None
+            report.reject(table.place, message, help)
         }
     }
 }

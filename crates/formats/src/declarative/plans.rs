@@ -338,8 +338,7 @@ fn condition(table: &Table<'_>, report: &mut Report) -> Option<Condition> {
     if given.len() + usize::from(has_addresses) != 1 || has_value == has_addresses {
         let message =
             "a condition needs `addresses`, or one of `header`, `query` and `claim` with `value`";
-        report.error(table.place, message, "write another condition for each of them");
-        return None;
+        return report.reject(table.place, message, "write another condition for each of them");
     }
     if has_addresses {
         let subject = Subject::Addresses(blocks(table, "addresses", report));
@@ -493,8 +492,7 @@ fn policies(text: &[u8], report: &mut Report) -> Vec<Found> {
 fn policy(item: &Node<'_>, report: &mut Report) -> Option<Found> {
     let first = item.as_map().and_then(|map| map.iter().next());
     let Some(first) = first.filter(|first| !first.key.trim().is_empty()) else {
-        report.error(item.place, "a policy needs a name", "write `- NAME: {count: ...}`");
-        return None;
+        return report.reject(item.place, "a policy needs a name", "write `- NAME: {count: ...}`");
     };
     // Its values are below the name, or beside it.
     let values = first.value.as_map().or(item.as_map())?;

@@ -72,8 +72,7 @@ fn client_secret(table: &Table<'_>, outside: &Outside<'_>, report: &mut Report) 
     let key = "control.provider.client_secret";
     let help = "write `client_secret = { file = \"path\" }`";
     let Some(item) = table.get("client_secret") else {
-        report.error(table.place, "[[control.provider]] has no `client_secret`", help);
-        return None;
+        return report.reject(table.place, "[[control.provider]] has no `client_secret`", help);
     };
     let secret = secret::read(table, "client_secret", key, outside, report)?;
     let secret = String::from_utf8(secret).ok().filter(|secret| !secret.is_empty());

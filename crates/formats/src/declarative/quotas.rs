@@ -43,24 +43,20 @@ fn url(table: &Table<'_>, report: &mut Report) -> Option<String> {
     let rest = text.strip_prefix("redis://").or_else(|| text.strip_prefix("rediss://"));
     // It may contain a password, so it is not repeated.
     let Some(rest) = rest else {
-        report.error(place, "`redis` is not a URL of Redis or Valkey", help);
-        return None;
+        return report.reject(place, "`redis` is not a URL of Redis or Valkey", help);
     };
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
     let (user, host) = authority.rsplit_once('@').unwrap_or(("", authority));
     if user.contains(':') {
         let help = "name it by `password = { env = \"...\" }` or `password = { file = \"...\" }`";
-        report.error(place, "`redis` contains a password", help);
-        return None;
+        return report.reject(place, "`redis` contains a password", help);
     }
     if let Err((message, help)) = crate::address::url_host(&format!("http://{host}")) {
-        report.error(place, message, help);
-        return None;
+        return report.reject(place, message, help);
     }
     if !path.is_empty() && path.parse::<u16>().is_err() || text.contains('?') {
         let message = format!("`{}` is not the number of a database", shorten(path));
-        report.error(place, message, help);
-        return None;
+        return report.reject(place, message, help);
     }
     Some(text.to_owned())
 }

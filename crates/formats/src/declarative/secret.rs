@@ -56,20 +56,17 @@ pub(super) fn read_anywhere(
             Ok(bytes) => Some(Secret::Known(without_newline(bytes))),
             Err(error) => {
                 let message = format!("the secret in `{}`: {error}", shorten(name));
-                report.error(place, message, "correct the path or its permissions");
-                None
+                report.reject(place, message, "correct the path or its permissions")
             }
         },
         [None, None, Some((written, place))] => in_vault(written, place, outside, report),
         [None, None, None] => {
             let message = format!("`{key}` needs either `env` or `file`");
-            report.error(place, message, "write { env = \"NAME\" } or { file = \"path\" }");
-            None
+            report.reject(place, message, "write { env = \"NAME\" } or { file = \"path\" }")
         }
         _ => {
             let message = format!("`{key}` has several sources");
-            report.error(place, message, "remove all but one of them");
-            None
+            report.reject(place, message, "remove all but one of them")
         }
     }
 }
@@ -90,8 +87,7 @@ fn in_vault(
         written.split_once('#').filter(|(path, field)| is_path(path) && !field.is_empty())
     else {
         let message = format!("`{}` is not a path and a field", shorten(written));
-        report.error(place, message, "write them as in \"secret/data/orders#password\"");
-        return None;
+        return report.reject(place, message, "write them as in \"secret/data/orders#password\"");
     };
     let wanted = VaultField { path: path.to_owned(), field: field.to_owned() };
     let known = (outside.vault)(&wanted);

@@ -478,17 +478,14 @@ fn pair(table: &Table<'_>, outside: &Outside<'_>, report: &mut Report) -> Option
             Some(CertificateFiles { cert: outside.path(cert), key: outside.path(key) })
         }
         (Some((_, place)), None) if table.get("key").is_none() => {
-            report.error(place, "`cert` needs `key`", "add `key` with the file of the private key");
-            None
+            let message = "`cert` needs `key`";
+            report.reject(place, message, "add `key` with the file of the private key")
         }
-        (None, Some((_, place))) if table.get("cert").is_none() => {
-            report.error(
-                place,
-                "`key` needs `cert`",
-                "add `cert` with the file of the certificate",
-            );
-            None
-        }
+        (None, Some((_, place))) if table.get("cert").is_none() => report.reject(
+            place,
+            "`key` needs `cert`",
+            "add `cert` with the file of the certificate",
+        ),
         (Some(_), None) | (None, Some(_)) | (None, None) => None,
     }
 }

@@ -16,12 +16,11 @@ pub(super) fn parse<'t>(text: &'t str, report: &mut Report) -> Option<Spanned<De
     let size = u64::try_from(text.len()).unwrap_or(u64::MAX);
     if size > limits::DOCUMENT_BYTES_MAX {
         let most = limits::DOCUMENT_BYTES_MAX;
-        report.error(
+        return report.reject(
             None,
             format!("the file has {size} bytes; the limit is {most}"),
             "make it smaller",
         );
-        return None;
     }
     let (table, errors) = DeTable::parse_recoverable(text);
     let lines = (!errors.is_empty()).then(|| Lines::new(text));
@@ -160,14 +159,11 @@ impl<'t> Table<'t> {
     pub(super) fn text(&self, key: &str, report: &mut Report) -> Option<(&'t str, Place)> {
         let item = self.get(key)?;
         match item.value.as_str() {
-            Some("") => {
-                report.error(
-                    item.place,
-                    format!("`{key}` is empty"),
-                    "write a value, or remove the key",
-                );
-                None
-            }
+            Some("") => report.reject(
+                item.place,
+                format!("`{key}` is empty"),
+                "write a value, or remove the key",
+            ),
             Some(text) => Some((text, item.place)),
             None => {
                 self.wrong_type(key, item, "a string", report);

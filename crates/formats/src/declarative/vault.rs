@@ -63,8 +63,8 @@ fn login(table: &Table<'_>, outside: &Outside<'_>, report: &mut Report) -> Optio
     let is_present = |key: &&&str| table.get(key).is_some();
     if ["token", "approle", "kubernetes"].iter().filter(is_present).count() != 1 {
         let message = "[vault] needs exactly one of `token`, `approle` and `kubernetes`";
-        report.error(table.place, message, "write token = { file = \"path\" }, for example");
-        return None;
+        let help = "write token = { file = \"path\" }, for example";
+        return report.reject(table.place, message, help);
     }
     if token.is_some() {
         return sendable(token, table, "token", report).map(VaultLogin::Token);
@@ -89,8 +89,7 @@ fn login(table: &Table<'_>, outside: &Outside<'_>, report: &mut Report) -> Optio
         Ok(jwt) => Some(jwt.trim_ascii().to_vec()),
         Err(error) => {
             let message = format!("the token of the service account: {error}");
-            report.error(place, message, "run in Kubernetes, or write `file`");
-            None
+            report.reject(place, message, "run in Kubernetes, or write `file`")
         }
     };
     let jwt = sendable(jwt, &pod, "file", report)?;

@@ -64,8 +64,7 @@ pub(super) fn read(node: &Node<'_>, names: &[String], report: &mut Report) -> Op
 fn own(map: &Map<'_>, node: &Node<'_>, report: &mut Report) -> Option<BackendCredential> {
     let Some(of) = map.get("type") else {
         let help = "write `{credential: NAME}`, with a [[credential]] of penstock.toml";
-        report.error(node.place, "`securityConfig` has no `credential`", help);
-        return None;
+        return report.reject(node.place, "`securityConfig` has no `credential`", help);
     };
     let written = values::text(of, "type", report)?;
     match written.to_ascii_lowercase().as_str() {
@@ -90,8 +89,7 @@ fn own(map: &Map<'_>, node: &Node<'_>, report: &mut Report) -> Option<BackendCre
                 "`securityConfig` of type `{}` is not supported: requests would be forwarded without these credentials",
                 shorten(written)
             );
-            report.error(of.place, message, "write basic, digest, apikey or oauth");
-            None
+            report.reject(of.place, message, "write basic, digest, apikey or oauth")
         }
     }
 }
@@ -108,13 +106,11 @@ fn api_key(map: &Map<'_>, place: Place, report: &mut Report) -> Option<BackendCr
         }
         Some((text, node)) if !text.eq_ignore_ascii_case("HEADER") => {
             let message = format!("unknown type of key `{}`", shorten(text));
-            report.error(node.place, message, "write HEADER or QUERY_PARAMETER");
-            None
+            report.reject(node.place, message, "write HEADER or QUERY_PARAMETER")
         }
         Some(_) | None if !is_token(&name) || is_framing(&name) => {
             let message = format!("the header field `{}` cannot carry a key", shorten(&name));
-            report.error(place, message, "use another one, such as X-API-Key");
-            None
+            report.reject(place, message, "use another one, such as X-API-Key")
         }
         Some(_) | None => Some(BackendCredential::Header { name, value: key.into_bytes() }),
     }
@@ -156,8 +152,7 @@ fn client(map: &Map<'_>, place: Place, report: &mut Report) -> Option<BackendCre
 fn text(map: &Map<'_>, place: Place, key: &str, report: &mut Report) -> Option<String> {
     let Some(node) = map.get(key) else {
         let message = format!("`securityConfig` has no `{key}`");
-        report.error(place, message, "add it, or write `credential: NAME`");
-        return None;
+        return report.reject(place, message, "add it, or write `credential: NAME`");
     };
     let text = values::text(node, key, report)?;
     let is_sound = !text.is_empty()
@@ -167,8 +162,7 @@ fn text(map: &Map<'_>, place: Place, key: &str, report: &mut Report) -> Option<S
         let message = format!(
             "`{key}` is empty, has control characters, or is longer than {BACKEND_CREDENTIAL_BYTES_MAX} bytes"
         );
-        report.error(node.place, message, "correct it");
-        return None;
+        return report.reject(node.place, message, "correct it");
     }
     Some(text.to_owned())
 }

@@ -63,8 +63,7 @@ impl Described<'_> {
         let Some(version) = version else {
             let message = format!("`{SCHEMA_VALIDATION}` needs OpenAPI 3");
             let help = "convert the description, or remove the policy";
-            report.error(self.place, message, help);
-            return None;
+            return report.reject(self.place, message, help);
         };
         let version = if version.starts_with("3.0") { "3.0" } else { "3.1" };
         let mut refs = BTreeMap::new();

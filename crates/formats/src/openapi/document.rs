@@ -276,21 +276,19 @@ impl<'n> Document<'n> {
         extensions::check(map, extensions::Level::ELSEWHERE, report);
         let mut required = |name: &str| {
             let Some(value) = map.get(name) else {
-                report.error(
+                return report.reject(
                     node.place,
                     format!("`info` has no `{name}`"),
                     format!("add `{name}`"),
                 );
-                return None;
             };
             let text = values::text(value, name, report)?.trim();
             if text.is_empty() {
-                report.error(
+                return report.reject(
                     value.place,
                     format!("`{name}` is empty"),
                     format!("write the API's {name}"),
                 );
-                return None;
             }
             Some(text.to_owned())
         };
@@ -314,8 +312,7 @@ impl<'n> Document<'n> {
         let path = address::path_prefix(&format!("/{slug}/{version}"));
         if slug.is_empty() || version.contains('/') || path.is_err() {
             let message = "no base path can be made of `title` and `version`";
-            report.error(self.tree.place, message, "add `x-wso2-basePath: /name/version`");
-            return None;
+            return report.reject(self.tree.place, message, "add `x-wso2-basePath: /name/version`");
         }
         path.ok()
     }
@@ -374,16 +371,14 @@ impl Version {
             (Some(node), None) => ("openapi", node),
             (None, Some(node)) => ("swagger", node),
             (Some(_), Some(node)) => {
-                report.error(
+                return report.reject(
                     node.place,
                     "a description cannot have both `openapi` and `swagger`",
                     "keep the one that the file follows",
                 );
-                return None;
             }
             (None, None) => {
-                report.error(place, "the file has neither `openapi` nor `swagger`", help);
-                return None;
+                return report.reject(place, "the file has neither `openapi` nor `swagger`", help);
             }
         };
         let written = values::text(node, name, report)?;
@@ -393,14 +388,11 @@ impl Version {
         match name {
             "swagger" if written == "2.0" => Some(Self::Swagger2),
             "openapi" if is("3.0") || is("3.1") => Some(Self::OpenApi3),
-            _ => {
-                report.error(
-                    node.place,
-                    format!("unsupported version `{name}: {}`", shorten(written)),
-                    help,
-                );
-                None
-            }
+            _ => report.reject(
+                node.place,
+                format!("unsupported version `{name}: {}`", shorten(written)),
+                help,
+            ),
         }
     }
 }

@@ -89,12 +89,11 @@ impl<'n> Upstreams<'n> {
     fn named(&self, reference: &str, place: Place, report: &mut Report) -> Option<&'n Node<'n>> {
         let Some(name) = reference.strip_prefix("#/x-wso2-endpoints/") else {
             let message = format!("`{}` is not an endpoint set", shorten(reference));
-            report.error(
+            return report.reject(
                 place,
                 message,
                 "write `{urls: [http://host:port]}` or `#/x-wso2-endpoints/NAME`",
             );
-            return None;
         };
         let found = self.named.iter().find(|(known, _)| *known == name);
         if found.is_none() {
@@ -194,8 +193,7 @@ fn kind(map: &Map<'_>, endpoints: usize, report: &mut Report) -> Option<Upstream
     match written.to_ascii_lowercase().as_str() {
         "http" if several => {
             let help = "write `load_balance` or `failover`, or keep one URL";
-            report.error(node.place, "type `http` allows one URL", help);
-            None
+            report.reject(node.place, "type `http` allows one URL", help)
         }
         "http" => Some(UpstreamKind::Single),
         "load_balance" | "loadbalance" | "failover" if endpoints == 1 => Some(UpstreamKind::Single),
@@ -205,39 +203,33 @@ fn kind(map: &Map<'_>, endpoints: usize, report: &mut Report) -> Option<Upstream
             let help = suggest(other, TYPES, || {
                 format!("write {}", one_of(["http", "load_balance", "failover"]))
             });
-            report.error(
+            report.reject(
                 node.place,
                 format!("unsupported endpoint type `{}`", shorten(written)),
                 help,
-            );
-            None
+            )
         }
     }
 }
 
 fn urls(map: &Map<'_>, place: Place, report: &mut Report) -> Option<Vec<Endpoint>> {
     let Some(node) = map.get("urls") else {
-        report.error(
+        return report.reject(
             place,
             "the endpoint set has no `urls`",
             "add `urls: [http://host:port/path]`",
         );
-        return None;
     };
     let written = values::texts(node, "urls", report)?;
     if written.is_empty() {
-        report.error(node.place, "`urls` is empty", "add a URL");
-        return None;
+        return report.reject(node.place, "`urls` is empty", "add a URL");
     }
     let count = written.len();
     let endpoints: Vec<Endpoint> = written
         .into_iter()
         .filter_map(|(url, place)| match address::endpoint(url) {
             Ok(endpoint) => Some(endpoint),
-            Err((message, help)) => {
-                report.error(place, message, help);
-                None
-            }
+            Err((message, help)) => report.reject(place, message, help),
         })
         .collect();
     (endpoints.len() == count).then_some(endpoints)

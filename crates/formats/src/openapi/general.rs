@@ -279,8 +279,7 @@ pub(super) fn default_path(
             "the base path `{base_path}` does not contain the version `{}`",
             shorten(version)
         );
-        report.error(place, message, "set `x-wso2-basePath: /name/version`");
-        return None;
+        return report.reject(place, message, "set `x-wso2-basePath: /name/version`");
     };
     segments.remove(at);
     Some(segments.join("/"))

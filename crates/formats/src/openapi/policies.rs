@@ -113,22 +113,19 @@ fn one(node: &Node<'_>, flow: PolicyFlow, report: &mut Report) -> Option<Policy>
         report.error(member.key_place, message, help);
     }
     let Some(name_node) = map.get("name") else {
-        report.error(node.place, "a policy has no `name`", "write `name: addHeader`");
-        return None;
+        return report.reject(node.place, "a policy has no `name`", "write `name: addHeader`");
     };
     let name = values::text(name_node, "name", report)?;
     let Some(row) = policy(name) else {
         let names = POLICIES.iter().map(|row| row.name);
         let help = suggest(name, names, || "docs/policies.md lists them".to_owned());
-        report.error(name_node.place, format!("unknown policy `{}`", shorten(name)), help);
-        return None;
+        return report.reject(name_node.place, format!("unknown policy `{}`", shorten(name)), help);
     };
     if !row.flows.contains(&flow) {
         let message = format!("the policy `{name}` has no effect in `{}`", flow.name());
         let flows = row.flows.iter().map(|flow| format!("`{}`", flow.name()));
         let help = format!("move it to {}", flows.collect::<Vec<_>>().join(" or "));
-        report.error(name_node.place, message, help);
-        return None;
+        return report.reject(name_node.place, message, help);
     }
     let given = match map.get("parameters") {
         Some(node) => Some(values::map(node, "parameters", report)?),

@@ -220,23 +220,18 @@ impl<'n, 'r> Resolver<'n, 'r> {
         let text = values::text(node, "$ref", report)?;
         let reference = match Reference::read(text, chain.file.as_deref()) {
             Ok(reference) => reference,
-            Err((message, help)) => {
-                report.error(place, message, help);
-                return None;
-            }
+            Err((message, help)) => return report.reject(place, message, help),
         };
         if chain.followed.contains(&reference) {
-            report.error(
+            return report.reject(
                 place,
                 "this `$ref` leads back to itself",
                 "refer to the actual definition",
             );
-            return None;
         }
         if chain.followed.len() >= limits::REF_DEPTH_MAX {
             let message = format!("a chain of more than {} `$ref`s", limits::REF_DEPTH_MAX);
-            report.error(place, message, "refer to the target directly");
-            return None;
+            return report.reject(place, message, "refer to the target directly");
         }
         let target = match &reference.file {
             None => self.in_description(&reference.pointer, allowed, place, report)?,
@@ -246,8 +241,7 @@ impl<'n, 'r> Resolver<'n, 'r> {
         };
         if target.node().is_none() {
             let message = format!("`{}` does not exist", shorten(text));
-            report.error(place, message, "correct the `$ref`");
-            return None;
+            return report.reject(place, message, "correct the `$ref`");
         }
         let mut followed = chain.followed.clone();
         followed.push(reference.clone());
@@ -268,13 +262,11 @@ impl<'n, 'r> Resolver<'n, 'r> {
             let places: Vec<String> =
                 allowed.iter().map(|map| format!("`#/{}/NAME`", map.join("/"))).collect();
             let help = format!("refer to {}", places.join(" or "));
-            report.error(place, "this `$ref` refers to an object of another kind", help);
-            return None;
+            return report.reject(place, "this `$ref` refers to an object of another kind", help);
         }
         let Some(node) = at(self.root, pointer) else {
             let message = format!("`#/{}` does not exist", shorten(&pointer.join("/")));
-            report.error(place, message, "correct the `$ref`");
-            return None;
+            return report.reject(place, message, "correct the `$ref`");
         };
         Some(RefTarget::Description(node))
     }
@@ -286,8 +278,7 @@ impl<'n, 'r> Resolver<'n, 'r> {
         }
         if self.loaded.len() >= limits::REF_FILES_MAX {
             let message = format!("`$ref`s to more than {} files", limits::REF_FILES_MAX);
-            report.error(place, message, "merge some of the files");
-            return None;
+            return report.reject(place, message, "merge some of the files");
         }
         let read = match (self.load)(file).and_then(|text| self.charge(text)) {
             Ok(text) => {
@@ -298,8 +289,7 @@ impl<'n, 'r> Resolver<'n, 'r> {
             }
             Err(cause) => {
                 let message = format!("cannot read `{}`: {cause}", shorten(file));
-                report.error(place, message, "correct the `$ref`");
-                None
+                report.reject(place, message, "correct the `$ref`")
             }
         };
         self.loaded.insert(file.to_owned(), read.clone());

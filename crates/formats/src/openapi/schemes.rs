@@ -80,8 +80,11 @@ const TYPES: [&str; 6] = ["oauth2", "openIdConnect", "http", "apiKey", "basic", 
 fn kind(node: &Node<'_>, report: &mut Report) -> Option<Kind> {
     let map = values::map(node, "securitySchemes", report)?;
     let Some(of) = map.get("type") else {
-        report.error(node.place, "the security scheme has no `type`", "add `type: oauth2`");
-        return None;
+        return report.reject(
+            node.place,
+            "the security scheme has no `type`",
+            "add `type: oauth2`",
+        );
     };
     let written = values::text(of, "type", report)?;
     match written {
@@ -93,23 +96,19 @@ fn kind(node: &Node<'_>, report: &mut Report) -> Option<Kind> {
             Some(scheme) if scheme.eq_ignore_ascii_case("bearer") => Some(Kind::Token),
             Some(scheme) if scheme.eq_ignore_ascii_case("basic") => Some(Kind::Login),
             Some(_) => Some(Kind::Unsupported("this HTTP authentication scheme is")),
-            None => {
-                report.error(
-                    node.place,
-                    "the http security scheme has no `scheme`",
-                    "add `scheme: bearer`",
-                );
-                None
-            }
+            None => report.reject(
+                node.place,
+                "the http security scheme has no `scheme`",
+                "add `scheme: bearer`",
+            ),
         },
         other => {
             let help = suggest(other, TYPES, || format!("write {}", one_of(TYPES)));
-            report.error(
+            report.reject(
                 of.place,
                 format!("unknown type of security scheme `{}`", shorten(other)),
                 help,
-            );
-            None
+            )
         }
     }
 }
@@ -119,8 +118,7 @@ fn key(map: &Map<'_>, place: Place, report: &mut Report) -> Option<KeyPlace> {
     const PLACES: [&str; 3] = ["header", "query", "cookie"];
     let (Some(within), Some(name)) = (map.get("in"), map.get("name")) else {
         let help = "add `in: header` and `name: X-API-Key`";
-        report.error(place, "the apiKey security scheme needs `in` and `name`", help);
-        return None;
+        return report.reject(place, "the apiKey security scheme needs `in` and `name`", help);
     };
     let text = values::text(name, "name", report).filter(|text| !text.is_empty())?;
     match values::text(within, "in", report)? {
@@ -129,8 +127,7 @@ fn key(map: &Map<'_>, place: Place, report: &mut Report) -> Option<KeyPlace> {
         "cookie" => Some(KeyPlace::Cookie(text.to_owned())),
         other => {
             let help = suggest(other, PLACES, || format!("write {}", one_of(PLACES)));
-            report.error(within.place, format!("unknown place `{}`", shorten(other)), help);
-            None
+            report.reject(within.place, format!("unknown place `{}`", shorten(other)), help)
         }
     }
 }

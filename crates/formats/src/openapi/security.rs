@@ -91,8 +91,7 @@ fn alternative(node: &Node<'_>, schemes: &Schemes<'_>, report: &mut Report) -> O
     let map = values::map(node, "security", report)?;
     if map.iter().next().is_none() {
         let help = "remove `{}` to require a token, or write `security: []` for public access";
-        report.error(node.place, "optional authentication (`{}`) is not supported", help);
-        return None;
+        return report.reject(node.place, "optional authentication (`{}`) is not supported", help);
     }
     let mut scopes: Option<Vec<String>> = None;
     let (mut other, mut unsupported) = (None, None);
@@ -101,8 +100,7 @@ fn alternative(node: &Node<'_>, schemes: &Schemes<'_>, report: &mut Report) -> O
             let names = schemes.list.keys().copied();
             let help = suggest(&member.key, names, || "add it to the security schemes".to_owned());
             let message = format!("undefined security scheme `{}`", shorten(&member.key));
-            report.error(member.key_place, message, help);
-            return None;
+            return report.reject(member.key_place, message, help);
         };
         // WSO2's own descriptions write `- OAuth2Security:` without a list.
         let listed = match &member.value.value {
@@ -127,8 +125,8 @@ fn alternative(node: &Node<'_>, schemes: &Schemes<'_>, report: &mut Report) -> O
             Kind::Token => match &scopes {
                 Some(before) if !before.is_empty() && !listed.is_empty() && *before != listed => {
                     let message = "two schemes require different scopes of one token";
-                    report.error(member.key_place, message, "list the scopes under one scheme");
-                    return None;
+                    let help = "list the scopes under one scheme";
+                    return report.reject(member.key_place, message, help);
                 }
                 Some(before) if !before.is_empty() => {}
                 Some(_) | None => scopes = Some(listed),
@@ -427,12 +425,11 @@ fn auth_type(node: &Node<'_>, report: &mut Report) -> Option<(bool, Option<Token
         "Application User" => Some((false, Some(TokenType::ApplicationUser))),
         other => {
             let help = suggest(other, TYPES, || format!("write {}", one_of(["None", "Any"])));
-            report.error(
+            report.reject(
                 node.place,
                 format!("unknown authentication type `{}`", shorten(other)),
                 help,
-            );
-            None
+            )
         }
     }
 }
@@ -458,12 +455,11 @@ fn listed(member: &Member<'_>, report: &mut Report) -> Option<Vec<String>> {
     };
     let scopes: Vec<String> = listed.iter().flat_map(|(text, _)| split(text)).collect();
     if scopes.is_empty() {
-        report.error(
+        return report.reject(
             member.value.place,
             format!("`{}` is empty", member.key),
             "add a scope, or remove it",
         );
-        return None;
     }
     Some(scopes)
 }
@@ -472,13 +468,10 @@ fn all(node: &Node<'_>, report: &mut Report) -> Option<bool> {
     match values::text(node, "x-penstock-scopes", report)? {
         "all" => Some(true),
         "any" => Some(false),
-        other => {
-            report.error(
-                node.place,
-                format!("unknown value `{}` of `x-penstock-scopes`", shorten(other)),
-                "write `any` or `all`",
-            );
-            None
-        }
+        other => report.reject(
+            node.place,
+            format!("unknown value `{}` of `x-penstock-scopes`", shorten(other)),
+            "write `any` or `all`",
+        ),
     }
 }

@@ -64,8 +64,11 @@ pub(super) fn read(node: &Node<'_>, report: &mut Report) -> Vec<Server> {
 fn server(node: &Node<'_>, report: &mut Report) -> Option<Server> {
     let map = values::map(node, "servers", report)?;
     let Some(url) = map.get("url") else {
-        report.error(node.place, "the server has no `url`", "add `url: https://host/path`");
-        return None;
+        return report.reject(
+            node.place,
+            "the server has no `url`",
+            "add `url: https://host/path`",
+        );
     };
     let written = values::text(url, "url", report)?;
     let variables = map.get("variables").and_then(Node::as_map);

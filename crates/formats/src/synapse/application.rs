@@ -16,7 +16,7 @@ use crate::report::{Report, shorten, suggest};
 use super::archive::{self, Entries};
 use super::artefact::{self, Origin};
 use super::role::unserved;
-use super::{Outside, child_text, elements, parse, place_of, registry};
+use super::{Outside, child_text, parse, place_of, registry};
 
 /// What the archive's types are.
 const KINDS: [(&str, ArtefactKind); 10] = [
@@ -113,21 +113,20 @@ impl Reader<'_> {
     fn index(&mut self) -> Option<(CompositeApplication, Vec<Dependency>)> {
         if !self.entries.contains_key(INDEX) {
             let help = "build the archive with Micro Integrator's Maven plugin";
-            self.report.error(None, format!("the archive has no {INDEX}"), help);
-            return None;
+            return self.report.reject(None, format!("the archive has no {INDEX}"), help);
         }
         let document = self.parse(INDEX)?;
         let is_application =
             |node: &xml::Node<'_>| node.attribute("", "type") == Some("carbon/application");
-        let found = elements(document.element()?).find(is_application);
+        let found = document.element()?.elements().find(is_application);
         let Some(node) = found else {
             let help = "write <artifact name=\"...\" version=\"...\" type=\"carbon/application\">";
-            self.report.error(None, "there is no artifact of type carbon/application", help);
-            return None;
+            let message = "there is no artifact of type carbon/application";
+            return self.report.reject(None, message, help);
         };
         let named =
             |node: xml::Node<'_>, key| node.attribute("", key).unwrap_or_default().to_owned();
-        let dependencies = elements(node).filter(|child| child.local_name() == "dependency");
+        let dependencies = node.elements().filter(|child| child.local_name() == "dependency");
         let dependencies = dependencies.map(|node| Dependency {
             name: named(node, "artifact"),
             version: named(node, "version"),

@@ -19,10 +19,7 @@ pub(super) type Entries = BTreeMap<String, Arc<[u8]>>;
 pub(super) fn entries(bytes: &[u8], report: &mut Report) -> Option<Entries> {
     match read(bytes) {
         Ok(entries) => Some(entries),
-        Err((message, help)) => {
-            report.error(None, message, help);
-            None
-        }
+        Err((message, help)) => report.reject(None, message, help),
     }
 }
 

@@ -9,7 +9,7 @@ use model::{Artefact, ArtefactKind, ArtefactSet, CompositeApplication};
 use crate::report::{Report, shorten, suggest};
 
 use super::role::unserved;
-use super::{Outside, documents, elements, parameters, parse, place_of};
+use super::{Outside, documents, parameters, parse, place_of};
 
 /// Synapse's configuration language.
 pub(super) const NAMESPACE: &str = "http://ws.apache.org/ns/synapse";
@@ -109,7 +109,7 @@ pub(super) fn read(
 fn definitions(root: xml::Node<'_>, report: &mut Report) -> Vec<(ArtefactKind, String)> {
     let (mut found, mut seen) = (Vec::new(), HashSet::new());
     let [inner @ .., _] = ArtefactKind::ALL;
-    for child in elements(root) {
+    for child in root.elements() {
         if SERVER_PARTS.contains(&child.local_name()) || child.local_name() == "description" {
             continue;
         }
@@ -135,21 +135,18 @@ fn checked_kind(
 ) -> Option<ArtefactKind> {
     let (name, place) = (node.local_name(), place_of(node));
     if let Some(row) = unserved(name) {
-        report.error(place, format!("`{name}`: {}", row.message), row.help);
-        return None;
+        return report.reject(place, format!("`{name}`: {}", row.message), row.help);
     }
     let Some(kind) = kind_of(node).filter(|kind| known.contains(kind)) else {
         let names: Vec<_> = known.iter().map(|kind| kind.element()).collect();
         let help = suggest(name, names.iter().copied(), || {
             format!("the artefacts are {}", names.join(", "))
         });
-        report.error(place, format!("unknown artefact `{}`", shorten(name)), help);
-        return None;
+        return report.reject(place, format!("unknown artefact `{}`", shorten(name)), help);
     };
     if node.namespace() != NAMESPACE {
         let help = format!("declare xmlns=\"{NAMESPACE}\"");
-        report.error(place, format!("`{name}` is not in Synapse's namespace"), help);
-        return None;
+        return report.reject(place, format!("`{name}` is not in Synapse's namespace"), help);
     }
     Some(kind)
 }

@@ -76,8 +76,7 @@ fn parse(bytes: &[u8], report: &mut Report) -> Option<xml::Document> {
         Ok(document) => Some(document),
         Err(error) => {
             let place = error.position().map(place);
-            report.error(place, format!("invalid XML: {}", error.kind()), "");
-            None
+            report.reject(place, format!("invalid XML: {}", error.kind()), "")
         }
     }
 }
@@ -90,12 +89,8 @@ fn place_of(node: xml::Node<'_>) -> model::Place {
     place(node.position())
 }
 
-fn elements(node: xml::Node<'_>) -> impl Iterator<Item = xml::Node<'_>> {
-    node.children().filter(|child| child.is_element())
-}
-
 /// The text of the child element `name`; empty if there is none.
 fn child_text(node: xml::Node<'_>, name: &str) -> String {
-    let child = elements(node).find(|child| child.local_name() == name);
+    let child = node.elements().find(|child| child.local_name() == name);
     child.map_or_else(String::new, |child| child.string_value().trim().to_owned())
 }

@@ -9,7 +9,7 @@ use model::{ArtefactSet, Resource, resource_path};
 
 use crate::report::{Report, shorten};
 
-use super::{Outside, child_text, elements, parse, place_of};
+use super::{Outside, child_text, parse, place_of};
 
 /// The media types that matter by a file's ending.
 const MEDIA_TYPES: [(&str, &str); 5] = [
@@ -94,7 +94,7 @@ pub(super) fn manifest(bytes: &[u8], outside: Outside<'_>, report: &mut Report) 
 /// The `item`s and `collection`s below `parent`.
 pub(super) fn items(parent: xml::Node<'_>, report: &mut Report) -> Vec<Item> {
     let mut found = Vec::new();
-    for node in elements(parent) {
+    for node in parent.elements() {
         let (is_folder, tag) = match node.local_name() {
             "item" => (false, "file"),
             "collection" => (true, "directory"),
@@ -127,12 +127,12 @@ pub(super) fn items(parent: xml::Node<'_>, report: &mut Report) -> Vec<Item> {
             continue;
         };
         let media_type = child_text(node, "mediaType");
-        let all = elements(node).filter(|child| child.local_name() == "properties");
+        let all = node.elements().filter(|child| child.local_name() == "properties");
         let pair = |property: xml::Node<'_>| {
             let value = property.attribute("", "value").unwrap_or_default();
             Some((property.attribute("", "key")?.to_owned(), value.to_owned()))
         };
-        let properties = all.flat_map(elements).filter_map(pair).collect();
+        let properties = all.flat_map(xml::Node::elements).filter_map(pair).collect();
         found.push(Item { file, is_folder, path, media_type, properties, place: place_of(node) });
     }
     found

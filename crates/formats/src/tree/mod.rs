@@ -77,8 +77,8 @@ pub(crate) fn read<'a>(text: &'a [u8], keep: Keep, report: &mut Report) -> Optio
     let size = u64::try_from(text.len()).unwrap_or(u64::MAX);
     if size > limits::DOCUMENT_BYTES_MAX {
         let most = limits::DOCUMENT_BYTES_MAX;
-        report.error(None, format!("the file has {size} bytes; the limit is {most}"), "split it");
-        return None;
+        let message = format!("the file has {size} bytes; the limit is {most}");
+        return report.reject(None, message, "split it");
     }
     let text = match std::str::from_utf8(text) {
         Ok(text) => text.strip_prefix('\u{feff}').unwrap_or(text),
@@ -86,8 +86,7 @@ pub(crate) fn read<'a>(text: &'a [u8], keep: Keep, report: &mut Report) -> Optio
             let before = text.get(..error.valid_up_to()).unwrap_or_default();
             let before = String::from_utf8_lossy(before);
             let place = Lines::new(&before).place(before.len());
-            report.error(place, "invalid UTF-8", "save the file as UTF-8");
-            return None;
+            return report.reject(place, "invalid UTF-8", "save the file as UTF-8");
         }
     };
     let read = if is_json(text, report) {
@@ -97,10 +96,7 @@ pub(crate) fn read<'a>(text: &'a [u8], keep: Keep, report: &mut Report) -> Optio
     };
     match read {
         Ok(node) => Some(node),
-        Err(SyntaxError { place, message, help }) => {
-            report.error(place, message, help);
-            None
-        }
+        Err(SyntaxError { place, message, help }) => report.reject(place, message, help),
     }
 }
 
@@ -154,35 +150,17 @@ fn count(n: usize) -> u32 {
 
 impl<'a> Node<'a> {
     pub(crate) fn as_map(&self) -> Option<&Map<'a>> {
-        match &self.value {
-            Value::Map(map) => Some(map),
-            Value::Null
-            | Value::Bool(_)
-            | Value::Number(_)
-            | Value::Text(_)
-            | Value::List(_)
-            | Value::Unread => None,
-        }
+        if let Value::Map(map) = &self.value { Some(map) } else { None }
     }
 
     pub(crate) fn as_list(&self) -> Option<&[Self]> {
-        match &self.value {
-            Value::List(list) => Some(list),
-            Value::Null
-            | Value::Bool(_)
-            | Value::Number(_)
-            | Value::Text(_)
-            | Value::Map(_)
-            | Value::Unread => None,
-        }
+        if let Value::List(list) = &self.value { Some(list) } else { None }
     }
 
     /// A string, or a number as written, because `version: 1.0` is a number in YAML.
     pub(crate) fn as_text(&self) -> Option<&str> {
-        match &self.value {
-            Value::Text(text) | Value::Number(text) => Some(text),
-            Value::Null | Value::Bool(_) | Value::List(_) | Value::Map(_) | Value::Unread => None,
-        }
+        let (Value::Text(text) | Value::Number(text)) = &self.value else { return None };
+        Some(text)
     }
 
     pub(crate) fn as_bool(&self) -> Option<bool> {

@@ -249,16 +249,10 @@ fn flow_start(text: &str, at: &Marker) -> Option<Marker> {
     let mut open = Vec::new();
     let mut behind = Marker::new(0, 1, 0);
     for (event, span) in Parser::new_from_str(text).map_while(Result::ok) {
-        match event {
-            Event::SequenceStart(..) | Event::MappingStart(..) => open.push(span.start),
-            Event::SequenceEnd | Event::MappingEnd => drop(open.pop()),
-            Event::Nothing
-            | Event::StreamStart
-            | Event::StreamEnd
-            | Event::DocumentStart(_)
-            | Event::DocumentEnd
-            | Event::Alias(_)
-            | Event::Scalar(..) => {}
+        if is_start(&event) {
+            open.push(span.start);
+        } else if is_end(&event) {
+            open.pop();
         }
         behind = span.end;
     }
@@ -302,24 +296,24 @@ fn next_bracket(text: &str, from: Marker, to: &Marker) -> Option<Marker> {
 fn flow_length(text: &str) -> Option<usize> {
     let mut depth = 0_usize;
     for (event, span) in Parser::new_from_str(text).map_while(Result::ok) {
-        match event {
-            Event::SequenceStart(..) | Event::MappingStart(..) => depth = depth.checked_add(1)?,
-            Event::SequenceEnd | Event::MappingEnd => {
-                depth = depth.checked_sub(1)?;
-                if depth == 0 {
-                    return byte_at(text, span.start.index())?.checked_add(1);
-                }
+        if is_start(&event) {
+            depth = depth.checked_add(1)?;
+        } else if is_end(&event) {
+            depth = depth.checked_sub(1)?;
+            if depth == 0 {
+                return byte_at(text, span.start.index())?.checked_add(1);
             }
-            Event::Nothing
-            | Event::StreamStart
-            | Event::StreamEnd
-            | Event::DocumentStart(_)
-            | Event::DocumentEnd
-            | Event::Alias(_)
-            | Event::Scalar(..) => {}
         }
     }
     None
+}
+
+fn is_start(event: &Event<'_>) -> bool {
+    matches!(event, Event::SequenceStart(..) | Event::MappingStart(..))
+}
+
+fn is_end(event: &Event<'_>) -> bool {
+    matches!(event, Event::SequenceEnd | Event::MappingEnd)
 }
 
 /// Length in bytes of the quoted scalar that `text` starts with, both quotes included.
@@ -513,15 +507,7 @@ impl<'a> Builder<'a, '_> {
 
     /// Copies a node to a position `depth` levels deep.
     fn copy(&mut self, node: &Node<'a>, depth: usize) -> Result<Node<'a>, SyntaxError> {
-        let bytes = match &node.value {
-            Value::Text(text) => text.len(),
-            Value::Null
-            | Value::Bool(_)
-            | Value::Number(_)
-            | Value::List(_)
-            | Value::Map(_)
-            | Value::Unread => 0,
-        };
+        let bytes = if let Value::Text(text) = &node.value { text.len() } else { 0 };
         self.copies = self.copies.saturating_add(1 + bytes / COPIED_BYTES_PER_VALUE);
         if self.copies > limits::YAML_COPIES_MAX {
             let message = format!("aliases expand to more than {} values", limits::YAML_COPIES_MAX);
@@ -555,24 +541,10 @@ impl<'a> Builder<'a, '_> {
 fn merge<'a>(map: Map<'a>, merged: Vec<Node<'a>>) -> Result<Map<'a>, SyntaxError> {
     let mut sources = Vec::new();
     for node in merged {
-        match node.value {
-            Value::Map(source) => sources.push(source),
-            Value::List(items) => {
-                for item in items {
-                    match item.value {
-                        Value::Map(source) => sources.push(source),
-                        Value::Null
-                        | Value::Bool(_)
-                        | Value::Number(_)
-                        | Value::Text(_)
-                        | Value::List(_)
-                        | Value::Unread => return Err(not_a_map(item.place)),
-                    }
-                }
-            }
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_) | Value::Unread => {
-                return Err(not_a_map(node.place));
-            }
+        let all = if let Value::List(items) = node.value { items } else { vec![node] };
+        for one in all {
+            let Value::Map(source) = one.value else { return Err(not_a_map(one.place)) };
+            sources.push(source);
         }
     }
     let mut members = map.members;

@@ -51,7 +51,7 @@ impl Compiler {
                     "define a sequence `main`: this one sends responses to the client, and no requests"
                 }
             };
-            self.warning(&Element::new(at), message, Some(help.to_owned()));
+            self.warning(&Element::new(at), message, Some(help));
             defaults.push(Unit { file: Path::new("Micro Integrator"), node, key: None });
         }
         defaults

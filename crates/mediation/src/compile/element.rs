@@ -3,7 +3,6 @@
 use std::cell::{Cell, RefCell};
 
 use expression::Expression;
-use expression::synapse::Mode;
 
 use super::{Compiler, expression_help};
 
@@ -44,13 +43,13 @@ impl<'d> Element<'d> {
     /// The children, as elements of their own. The caller reports those that it does not know.
     pub(crate) fn children(&self) -> impl Iterator<Item = Self> + use<'d> {
         self.all_children_read.set(true);
-        self.node.children().filter(|child| child.is_element()).map(Element::new)
+        self.node.elements().map(Element::new)
     }
 
     /// The first child of this name.
     pub(crate) fn child(&self, name: &str) -> Option<Self> {
         self.children_read.borrow_mut().push(name.to_owned());
-        let mut children = self.node.children().filter(|child| child.is_element());
+        let mut children = self.node.elements();
         children.find(|child| child.local_name() == name).map(Self::new)
     }
 
@@ -102,7 +101,7 @@ impl<'d> Element<'d> {
         if found.is_none() {
             let all: Vec<_> = values.iter().map(|(value, _)| format!("`{value}`")).collect();
             let message = format!("`{name}` is `{written}`");
-            compiler.error(self, message, Some(format!("write one of {}", all.join(", "))));
+            compiler.error(self, message, Some(&format!("write one of {}", all.join(", "))));
         }
         found.map(|(_, value)| *value)
     }
@@ -153,12 +152,11 @@ impl<'d> Element<'d> {
             .filter(|(prefix, _)| !prefix.is_empty())
             .map(|(prefix, uri)| (prefix.to_owned(), uri.to_owned()))
             .collect();
-        match Expression::compile_with(source, Mode::Compatible, &namespaces) {
+        match Expression::compile_with(source, &namespaces) {
             Ok(expression) => Some(expression),
             Err(error) => {
                 let help = expression_help::help(source, &error.message());
-                compiler.error(self, format!("in `{source}`: {error}"), help);
-                None
+                compiler.reject(self, format!("in `{source}`: {error}"), help.as_deref())
             }
         }
     }
@@ -204,8 +202,7 @@ impl<'d> Element<'d> {
             (None, None) => {
                 let message = format!("`{}` needs either `value` or `expression`", self.name());
                 let help = "write `value=\"...\"` for a text, or `expression=\"...\"` for what is computed";
-                compiler.error(self, message, Some(help.to_owned()));
-                None
+                compiler.reject(self, message, Some(help))
             }
         }
     }
@@ -213,7 +210,7 @@ impl<'d> Element<'d> {
     /// Warns that of two attributes, or kinds of them, one has no effect.
     pub(crate) fn counts(&self, compiler: &mut Compiler, winner: &str, loser: &str) {
         let message = format!("{winner} counts, and {loser} has no effect");
-        compiler.warning(self, message, Some(format!("remove {loser}")));
+        compiler.warning(self, message, Some(&format!("remove {loser}")));
     }
 
     /// Reports a child that Synapse does not read either; `known` are those that it does.
@@ -236,7 +233,7 @@ impl<'d> Element<'d> {
         let message =
             format!("`{of}` has no {kind} `{name}`: it is ignored, as in Micro Integrator");
         let help = nearest.map(|name| format!("did you mean `{name}`?"));
-        compiler.warning(at, message, help);
+        compiler.warning(at, message, help.as_deref());
     }
 
     /// Reports the attributes and children that were not read.
@@ -258,7 +255,7 @@ impl<'d> Element<'d> {
             return;
         }
         let known: Vec<_> = read.iter().map(String::as_str).collect();
-        for child in self.node.children().filter(|child| child.is_element()).map(Element::new) {
+        for child in self.node.elements().map(Element::new) {
             if !known.contains(&child.name()) {
                 self.ignores(compiler, &child, &known);
             }

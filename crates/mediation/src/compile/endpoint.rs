@@ -84,7 +84,7 @@ impl Compiler {
         }
         if let Some(handler) = element.optional("onError") {
             let help = format!("write onError=\"{handler}\" at the sequence that sends");
-            self.error(element, "`onError` of an endpoint is not served".to_owned(), Some(help));
+            self.error(element, "`onError` of an endpoint is not served", Some(&help));
         }
         let (others, kinds): (Vec<_>, Vec<_>) = element
             .children()
@@ -93,8 +93,7 @@ impl Compiler {
         let (mut properties, mut weight) = (Vec::new(), None);
         let mut kinds = kinds.into_iter();
         let Some(child) = kinds.next() else {
-            self.error(element, "the endpoint is empty".to_owned(), None);
-            return None;
+            return self.reject(element, "the endpoint is empty", None);
         };
         for other in others.into_iter().chain(kinds) {
             if other.name() == "property" && other.attribute("name") == Some(WEIGHT) {
@@ -106,9 +105,8 @@ impl Compiler {
                 continue;
             }
             if other.name() == "session" {
-                let help =
-                    "remove it, and keep the sessions where all members find them".to_owned();
-                self.error(&other, "sessions of endpoints are not served".to_owned(), Some(help));
+                let help = "remove it, and keep the sessions where all members find them";
+                self.error(&other, "sessions of endpoints are not served", Some(help));
                 continue;
             }
             if !KINDS.contains(&other.name()) {
@@ -139,8 +137,7 @@ impl Compiler {
         element.finish(self);
         let weight = value.trim().parse().ok().filter(|weight| *weight > 0);
         if weight.is_none() {
-            let message = format!("`{WEIGHT}` is `{value}`, not a number above zero");
-            self.error(element, message, None);
+            self.error(element, format!("`{WEIGHT}` is `{value}`, not a number above zero"), None);
         }
         weight
     }
@@ -156,9 +153,8 @@ impl Compiler {
     /// Reports an expression of an endpoint that reads the body.
     fn check_untouched(&mut self, element: &Element<'_>, body_use: BodyUse) {
         if body_use != BodyUse::Untouched {
-            let message = "the body is not read on the way to an endpoint".to_owned();
-            let help = "set it by `property` before the message is sent".to_owned();
-            self.error(element, message, Some(help));
+            let message = "the body is not read on the way to an endpoint";
+            self.error(element, message, Some("set it by `property` before the message is sent"));
         }
     }
 
@@ -170,8 +166,7 @@ impl Compiler {
     ) -> Option<Endpoint> {
         if self.endpoint_depth >= limits::ENDPOINT_DEPTH_MAX {
             let most = limits::ENDPOINT_DEPTH_MAX;
-            self.error(element, format!("endpoints are nested deeper than {most}"), None);
-            return None;
+            return self.reject(element, format!("endpoints are nested deeper than {most}"), None);
         }
         self.endpoint_depth += 1;
         let endpoint = compile(self, element);
@@ -185,16 +180,15 @@ impl Compiler {
             "http" => {
                 let method = child.optional("method").map(str::to_ascii_uppercase);
                 if let Some(method) = method.as_ref().filter(|method| !is_token(method)) {
-                    self.error(child, format!("`method` is `{method}`"), None);
-                    return None;
+                    return self.reject(child, format!("`method` is `{method}`"), None);
                 }
                 let template = child.required(self, "uri-template")?.to_owned();
                 let help =
                     "set the property `uri.var.NAME` before, and write `{uri.var.NAME}` here";
                 child.warn_of_expression(self, &template, help);
                 if child.choice(self, "version", &[("1.1", false), ("2.0", true)])? {
-                    let message = "messages are sent over HTTP/1.1".to_owned();
-                    let help = "remove `version`, if the service accepts HTTP/1.1".to_owned();
+                    let message = "messages are sent over HTTP/1.1";
+                    let help = "remove `version`, if the service accepts HTTP/1.1";
                     self.warning(child, message, Some(help));
                 }
                 EndpointKind::Http { method, template }
@@ -213,9 +207,8 @@ impl Compiler {
             }
             "recipientlist" => return self.recipient_list(child),
             "dynamicLoadbalance" => {
-                let help = "list the members in a `loadbalance`".to_owned();
-                self.error(child, "members of a cluster are not discovered".to_owned(), Some(help));
-                return None;
+                let help = "list the members in a `loadbalance`";
+                return self.reject(child, "members of a cluster are not discovered", Some(help));
             }
             other => {
                 let help = match other {
@@ -224,8 +217,7 @@ impl Compiler {
                     _ => "docs/synapse.md lists the endpoints",
                 };
                 let message = format!("the endpoint `{other}` is not served");
-                self.error(child, message, Some(help.to_owned()));
-                return None;
+                return self.reject(child, message, Some(help));
             }
         };
         let formats = [
@@ -242,7 +234,7 @@ impl Compiler {
         let optimize = child.optional("optimize").filter(|value| matches!(*value, "mtom" | "swa"));
         if let Some(optimize) = optimize {
             let message = format!("`optimize=\"{optimize}\"` has no effect");
-            self.warning(child, message, Some(ATTACHMENTS.to_owned()));
+            self.warning(child, message, Some(ATTACHMENTS));
         }
         let is_wsdl = child.name() == "wsdl";
         let mut endpoint = Endpoint { kind, format, is_wsdl, ..Endpoint::default() };
@@ -266,12 +258,9 @@ impl Compiler {
                 // The port's address was read from it.
                 "definitions" | "description" if child.name() == "wsdl" => {}
                 other @ ("enableSec" | "enableRM") => {
-                    let help = "use TLS, or a service that signs and encrypts".to_owned();
-                    self.error(
-                        &part,
-                        format!("`{other}` of an endpoint is not served"),
-                        Some(help),
-                    );
+                    let help = "use TLS, or a service that signs and encrypts";
+                    let message = format!("`{other}` of an endpoint is not served");
+                    self.error(&part, message, Some(help));
                 }
                 _ => child.ignores(self, &part, PARTS),
             }
@@ -287,17 +276,13 @@ impl Compiler {
                 let bytes = self.document(child, uri)?;
                 match xml::Document::parse(&bytes) {
                     Ok(document) => address(document.root(), service, port),
-                    Err(error) => {
-                        self.error(child, format!("`{uri}`: {error}"), None);
-                        return None;
-                    }
+                    Err(error) => return self.reject(child, format!("`{uri}`: {error}"), None),
                 }
             }
             (None, Some(definitions)) => address(definitions.node(), service, port),
             (None, None) => {
-                let help = "write the WSDL into the endpoint, or name it with `uri`".to_owned();
-                self.error(child, "the endpoint has no WSDL".to_owned(), Some(help));
-                return None;
+                let help = "write the WSDL into the endpoint, or name it with `uri`";
+                return self.reject(child, "the endpoint has no WSDL", Some(help));
             }
         };
         if found.is_none() {

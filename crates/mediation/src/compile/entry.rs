@@ -53,7 +53,7 @@ impl Compiler {
         if found.is_none() {
             let help = nearest(key, self.entries.keys().chain(self.resources.keys()));
             let message = format!("there is no local entry or registry resource `{key}`");
-            self.error(element, message, help);
+            self.error(element, message, help.as_deref());
         }
         found
     }
@@ -74,7 +74,7 @@ impl Compiler {
         let found = self.documents.get(&key).cloned();
         // Else whoever could not read it has said why.
         if found.is_none() && !self.artefacts.is_broken() {
-            let help = "write the document into the artefact".to_owned();
+            let help = "write the document into the artefact";
             self.error(element, format!("`{name}` was not read"), Some(help));
         }
         found

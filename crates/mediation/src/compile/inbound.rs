@@ -33,8 +33,7 @@ impl Compiler {
                         format!("the inbound protocol `{other}` is not served")
                     }
                 };
-                self.error(element, message, Some(help.to_owned()));
-                return None;
+                return self.reject(element, message, Some(help));
             }
         };
         let is_suspended = element.flag(self, "suspend", false)?;
@@ -52,10 +51,9 @@ impl Compiler {
         let flow = Flow { request, response, fault, endpoint: None };
         let Parameters { port, dispatches } = self.inbound_parameters(element)?;
         let Some(port) = port else {
-            let help = "add <parameter name=\"inbound.http.port\">8085</parameter>".to_owned();
+            let help = "add <parameter name=\"inbound.http.port\">8085</parameter>";
             let message = format!("the inbound endpoint `{name}` has no port");
-            self.error(element, message, Some(help));
-            return None;
+            return self.reject(element, message, Some(help));
         };
         if is_suspended {
             let message =
@@ -63,7 +61,7 @@ impl Compiler {
             self.warning(element, message, None);
         } else if let Some(other) = self.program.inbounds.iter().find(|other| other.port == port) {
             let message = format!("the inbound endpoint `{}` has the port {port}", other.name);
-            self.error(element, message, Some("choose another port".to_owned()));
+            self.error(element, message, Some("choose another port"));
         } else if is_first {
             let site = self.site(element);
             self.program.inbounds.push(Inbound { name, port, secure, flow, dispatches, site });
@@ -92,8 +90,7 @@ impl Compiler {
                 }
                 "SSLVerifyClient" if !text.eq_ignore_ascii_case("none") && !text.is_empty() => {
                     let help = "set `clients` in `[tls]`, which holds for all listeners";
-                    let message = "`SSLVerifyClient` is not served".to_owned();
-                    self.error(&parameter, message, Some(help.to_owned()));
+                    self.error(&parameter, "`SSLVerifyClient` is not served", Some(help));
                 }
                 _ => self.needless(&parameter, key),
             }
@@ -106,8 +103,7 @@ impl Compiler {
         let port = text.parse().ok();
         if port.is_none() {
             let message = format!("`inbound.http.port` is `{text}`");
-            let help = "write a number up to 65535; 0 is any free port".to_owned();
-            self.error(element, message, Some(help));
+            self.error(element, message, Some("write a number up to 65535; 0 is any free port"));
         }
         port
     }
@@ -119,6 +115,6 @@ impl Compiler {
         }
         let help =
             OF_TLS.contains(&name).then(|| "`[tls]` has certificates and protocols".to_owned());
-        self.warning(element, format!("the parameter `{name}` has no effect"), help);
+        self.warning(element, format!("the parameter `{name}` has no effect"), help.as_deref());
     }
 }

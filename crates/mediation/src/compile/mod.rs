@@ -139,7 +139,7 @@ impl Compiler {
         }
         compiler.check_wsdl_endpoints();
         compiler.check_failovers();
-        compiler.reject(&units);
+        compiler.take_out(&units);
         // They handle nothing unless they are named.
         for default in &defaults {
             let name = default.node.attribute("", "name").unwrap_or_default();
@@ -324,7 +324,7 @@ impl Compiler {
             other => {
                 let help = "the artefacts are `api`, `proxy`, `inboundEndpoint`, `sequence`, `template`, `endpoint` and \
                             `localEntry`";
-                self.error(&element, format!("`{other}` is not served yet"), Some(help.to_owned()));
+                self.error(&element, format!("`{other}` is not served yet"), Some(help));
                 return;
             }
         }
@@ -337,7 +337,7 @@ impl Compiler {
         let found = self.program.templates.get(name).cloned();
         if found.is_none() {
             let help = nearest(name, self.program.templates.keys());
-            self.error(element, format!("there is no template `{name}`"), help);
+            self.error(element, format!("there is no template `{name}`"), help.as_deref());
         }
         self.artefacts.uses("template", name);
         found
@@ -367,7 +367,7 @@ impl Compiler {
         let found = self.program.sequence(name);
         if found.is_none() {
             let help = nearest(name, self.program.sequence_names.keys());
-            self.error(element, format!("there is no sequence `{name}`"), help);
+            self.error(element, format!("there is no sequence `{name}`"), help.as_deref());
         }
         self.artefacts.uses("sequence", name);
         found
@@ -404,32 +404,52 @@ impl Compiler {
                 true => Some("write a computed name as `key-expression`".to_owned()),
                 false => nearest(name, self.program.endpoint_names.keys()),
             };
-            self.error(element, format!("there is no endpoint `{name}`"), help);
+            self.error(element, format!("there is no endpoint `{name}`"), help.as_deref());
         }
         self.artefacts.uses("endpoint", name);
         found
     }
 
-    pub(crate) fn error(&mut self, at: &Element<'_>, message: String, help: Option<String>) {
-        self.report(Severity::Error, at, message, help);
-    }
-
-    pub(crate) fn warning(&mut self, at: &Element<'_>, message: String, help: Option<String>) {
-        self.report(Severity::Warning, at, message, help);
-    }
-
-    fn report(
-        &mut self,
-        severity: Severity,
-        at: &Element<'_>,
-        message: String,
-        help: Option<String>,
-    ) {
-        if severity == Severity::Error {
-            self.artefacts.has_error();
+    /// The endpoint that an attribute names, or that of a child.
+    #[allow(clippy::option_option, reason = "an error was reported, or there is none")]
+    pub(crate) fn endpoint_in(&mut self, element: &Element<'_>) -> Option<Option<EndpointId>> {
+        match (element.optional("endpoint"), element.child("endpoint")) {
+            (Some(name), _) => self.endpoint_named(element, name).map(Some),
+            (None, Some(child)) => self.endpoint(&child).map(Some),
+            (None, None) => Some(None),
         }
+    }
+
+    /// Reports an error. The caller has nothing else to return then.
+    pub(crate) fn reject<T>(
+        &mut self,
+        at: &Element<'_>,
+        message: impl Into<String>,
+        help: Option<&str>,
+    ) -> Option<T> {
+        self.error(at, message, help);
+        None
+    }
+
+    pub(crate) fn error(
+        &mut self,
+        at: &Element<'_>,
+        message: impl Into<String>,
+        help: Option<&str>,
+    ) {
+        self.artefacts.has_error();
         let site = self.site(at);
-        self.report_at(severity, site, message, help);
+        self.report_at(Severity::Error, site, message.into(), help.map(str::to_owned));
+    }
+
+    pub(crate) fn warning(
+        &mut self,
+        at: &Element<'_>,
+        message: impl Into<String>,
+        help: Option<&str>,
+    ) {
+        let site = self.site(at);
+        self.report_at(Severity::Warning, site, message.into(), help.map(str::to_owned));
     }
 
     fn report_at(&mut self, severity: Severity, site: Site, message: String, help: Option<String>) {
@@ -444,13 +464,12 @@ impl Compiler {
     }
 
     /// Takes out the artefacts with errors, and those that use them.
-    fn reject(&mut self, all: &[Unit<'_>]) {
+    fn take_out(&mut self, all: &[Unit<'_>]) {
         for (number, (kind, name)) in self.artefacts.spread() {
             let Some(unit) = all.get(number) else { continue };
             self.enter_artefact(number, unit.file);
             let element = Element::new(unit.node);
-            let message = format!("uses the {kind} `{name}`, which has errors");
-            self.error(&element, message, None);
+            self.error(&element, format!("uses the {kind} `{name}`, which has errors"), None);
         }
         let (program, artefacts) = (&mut self.program, &self.artefacts);
         let broken = artefacts.broken().filter_map(|number| all.get(number));
@@ -476,17 +495,22 @@ fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n String>) -> Option<St
 /// `node`, of an artefact, as a document of its own. Of the namespaces around it, it declares those whose prefixes occur in it: as in
 /// Micro Integrator, what is inserted into it does not come into the namespace of the artefact.
 pub(crate) fn serialise(node: xml::Node<'_>) -> Vec<u8> {
-    let is_mentioned = |prefix: &str| {
-        let prefix = format!("{prefix}:");
-        std::iter::once(node).chain(node.descendants()).any(|part| {
-            let values = part.attributes().map(xml::Node::text);
-            !part.is_element() && part.text().contains(&prefix)
-                || values.into_iter().any(|value| value.contains(&prefix))
-        })
-    };
+    // What is before each colon: a prefix, or something that ends with it.
+    let mut mentioned = BTreeSet::new();
+    for part in std::iter::once(node).chain(node.descendants()) {
+        let own = (!part.is_element()).then(|| part.text());
+        for before in part
+            .attributes()
+            .map(xml::Node::text)
+            .chain(own)
+            .flat_map(|text| text.rsplit(':').skip(1))
+        {
+            mentioned.extend(before.rsplit(char::is_whitespace).next());
+        }
+    }
     let keeps = |prefix: &str, uri: &str| {
         node.declarations().any(|declared| declared == (prefix, uri))
-            || !prefix.is_empty() && is_mentioned(prefix)
+            || !prefix.is_empty() && mentioned.iter().any(|name| name.ends_with(prefix))
     };
     let options = xml::WriterOptions { declaration: false, ..Default::default() };
     let written = xml::Writer::new(options).and_then(|mut writer| {

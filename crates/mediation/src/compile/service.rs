@@ -19,7 +19,7 @@ impl Compiler {
     /// Reports a child that Synapse has, and what to do instead.
     fn unserved_child(&mut self, (child, of): (&Element<'_>, &Element<'_>), help: &str) {
         let message = format!("`{}` of `{}` is not served", child.name(), of.name());
-        self.error(child, message, Some(help.to_owned()));
+        self.error(child, message, Some(help));
     }
 
     pub(super) fn proxy(&mut self, element: &Element<'_>) -> Option<()> {
@@ -36,8 +36,7 @@ impl Compiler {
                     flow = self.flow(&child)?;
                     has_target = true;
                     if !["inSequence", "endpoint"].iter().any(|part| child.has(part)) {
-                        let message = "`target` needs an `inSequence` or an `endpoint`".to_owned();
-                        self.error(&child, message, None);
+                        self.error(&child, "`target` needs an `inSequence` or an `endpoint`", None);
                     }
                 }
                 "description" => {}
@@ -59,7 +58,7 @@ impl Compiler {
                 "enableAddressing" => {
                     let message = "`enableAddressing` of `proxy` has no effect: responses get no header blocks of \
                                    WS-Addressing, and go to the client, whatever its `ReplyTo` says";
-                    self.warning(&child, message.to_owned(), None);
+                    self.warning(&child, message, None);
                 }
                 "policy" | "enableSec" | "enableRM" => {
                     self.unserved_child((&child, element), SECURED);
@@ -73,7 +72,7 @@ impl Compiler {
             child.finish(self);
         }
         if !has_target {
-            self.error(element, "`proxy` needs a `target`".to_owned(), None);
+            self.error(element, "`proxy` needs a `target`", None);
         }
         if !starts {
             let message =
@@ -102,8 +101,8 @@ impl Compiler {
             (None, None, Some(inline)) => serialise(inline.node()),
             (None, None, None) => {
                 if element.optional("endpoint").is_none() {
-                    let message = "`publishWSDL`: there is no WSDL".to_owned();
-                    let help = "put it into the element, or name it with `key` or `uri`".to_owned();
+                    let message = "`publishWSDL`: there is no WSDL";
+                    let help = "put it into the element, or name it with `key` or `uri`";
                     self.warning(element, message, Some(help));
                 }
                 return None;
@@ -113,7 +112,7 @@ impl Compiler {
         let document = xml::Document::parse(&text).ok();
         let wsdl = document.as_ref().and_then(|document| Wsdl::new(document, &imported));
         if wsdl.is_none() {
-            self.error(element, "`publishWSDL`: not a WSDL document".to_owned(), None);
+            self.error(element, "`publishWSDL`: not a WSDL document", None);
         }
         let all = document.iter().chain(imported.iter().map(|(_, of)| of));
         for location in all.flat_map(|of| of.root().descendants()).filter_map(import) {
@@ -122,7 +121,7 @@ impl Compiler {
             if !is_known && !location.contains("://") {
                 let message = format!("the WSDL imports `{location}`, which is not served");
                 let help = format!("add <resource location=\"{location}\" key=\"...\"/>");
-                self.warning(element, message, Some(help));
+                self.warning(element, message, Some(&help));
             }
         }
         wsdl
@@ -140,7 +139,7 @@ impl Compiler {
             None => {
                 let message = format!("`publishWSDL`: there is no endpoint `{name}`");
                 let help = super::nearest(name, self.program.endpoint_names.keys());
-                self.warning(element, message, help);
+                self.warning(element, message, help.as_deref());
             }
         }
         found
@@ -185,16 +184,16 @@ impl Compiler {
         let swagger = element.optional("publishSwagger");
         let swagger = swagger.and_then(|key| self.published(element, key));
         if !context.starts_with('/') {
-            let help = "start it with `/`".to_owned();
-            self.error(element, format!("`context` is `{context}`"), Some(help));
-            return None;
+            let help = "start it with `/`";
+            return self.reject(element, format!("`context` is `{context}`"), Some(help));
         }
         let transports = self.transports(element)?;
         let bindings = bindings(element).unwrap_or_default();
         for inbound in &bindings.inbounds {
             if !self.inbound_names.contains(inbound) {
                 let help = super::nearest(inbound, self.inbound_names.iter());
-                self.error(element, format!("there is no inbound endpoint `{inbound}`"), help);
+                let message = format!("there is no inbound endpoint `{inbound}`");
+                self.error(element, message, help.as_deref());
             }
             self.artefacts.uses("inboundEndpoint", inbound);
         }
@@ -204,9 +203,9 @@ impl Compiler {
             match child.name() {
                 "resource" => {
                     if self::bindings(&child).is_some_and(|own| own != bindings) {
-                        let message = "`binds-to` of a resource is not served".to_owned();
+                        let message = "`binds-to` of a resource is not served";
                         let help = "bind the API, and put the resource into an API of its own";
-                        self.error(&child, message, Some(help.to_owned()));
+                        self.error(&child, message, Some(help));
                     }
                     resources.extend(self.resource(&child, resources.len()));
                 }
@@ -228,11 +227,10 @@ impl Compiler {
             child.finish(self);
         }
         if !element.has("resource") {
-            self.error(element, "`api` needs a `resource`".to_owned(), None);
+            self.error(element, "`api` needs a `resource`", None);
         }
         if self.program.apis.iter().any(|api| api.base_path == base_path) && is_first {
-            self.error(element, format!("another API has the path `{base_path}`"), None);
-            return None;
+            return self.reject(element, format!("another API has the path `{base_path}`"), None);
         }
         if is_first {
             let host = element.optional("hostname").map(str::to_owned);
@@ -272,7 +270,7 @@ impl Compiler {
             ),
             Some(_) => return found,
         };
-        self.warning(element, message, Some(help.to_owned()));
+        self.warning(element, message, Some(help));
         found
     }
 
@@ -304,9 +302,7 @@ impl Compiler {
                 Some((context.replace("{version}", version), Some("context")))
             }
             (Place::None, Some(_)) | (Place::Url | Place::Context, None) => {
-                let message = "`version` and `version-type` need each other".to_owned();
-                self.error(element, message, None);
-                None
+                self.reject(element, "`version` and `version-type` need each other", None)
             }
         }
     }
@@ -321,9 +317,7 @@ impl Compiler {
             (None, Some(mapping)) => ResourcePath::Mapping(mapping.to_owned()),
             (None, None) => ResourcePath::Any,
             (Some(_), Some(_)) => {
-                let message = "write either `uri-template` or `url-mapping`".to_owned();
-                self.error(element, message, None);
-                return None;
+                return self.reject(element, "write either `uri-template` or `url-mapping`", None);
             }
         };
         let protocols = [("", None), ("http", Some(false)), ("https", Some(true))];
@@ -337,8 +331,7 @@ impl Compiler {
         let flow = self.flow(element)?;
         let resource = Resource { methods, path, flow, number, conditions };
         if let Some(problem) = resource.problem() {
-            self.error(element, problem, None);
-            return None;
+            return self.reject(element, problem, None);
         }
         Some(resource)
     }
@@ -348,11 +341,7 @@ impl Compiler {
         let request = self.part(element, "inSequence");
         let response = self.part(element, "outSequence");
         let fault = self.part(element, "faultSequence");
-        let endpoint = match (element.optional("endpoint"), element.child("endpoint")) {
-            (Some(name), _) => Some(self.endpoint_named(element, name)?),
-            (None, Some(child)) => Some(self.endpoint(&child)?),
-            (None, None) => None,
-        };
+        let endpoint = self.endpoint_in(element)?;
         Some(Flow { request, response, fault, endpoint })
     }
 
@@ -391,22 +380,21 @@ impl Compiler {
         for other in &others {
             // Of messages that stay inside the server.
             if *other == "local" {
-                let message = "the transport `local` has no effect".to_owned();
+                let message = "the transport `local` has no effect";
                 let help = "call it over HTTP, or put its mediators into a `sequence`";
-                self.warning(element, message, Some(help.to_owned()));
+                self.warning(element, message, Some(help));
                 continue;
             }
             let message = format!("the transport `{other}` is not served");
             let help = Some("the transports are `http` and `https`".to_owned());
             if !is_served {
-                self.error(element, message, help);
-                return None;
+                return self.reject(element, message, help.as_deref());
             }
-            self.warning(element, message, help);
+            self.warning(element, message, help.as_deref());
         }
         if !is_served {
-            let help = "the transports are `http` and `https`".to_owned();
-            self.error(element, "nobody could reach it".to_owned(), Some(help));
+            let help = "the transports are `http` and `https`";
+            self.error(element, "nobody could reach it", Some(help));
         }
         Some(transports)
     }

@@ -9,8 +9,7 @@ impl Compiler {
     pub(super) fn declare_template(&mut self, element: &Element<'_>, name: &str) {
         let endpoint = element.child("endpoint");
         if element.child("sequence").is_none() && endpoint.is_none() {
-            let message = "a template needs a `sequence` or an `endpoint`".to_owned();
-            return self.error(element, message, None);
+            return self.error(element, "a template needs a `sequence` or an `endpoint`", None);
         }
         let mut parameters = Vec::new();
         let is_read_elsewhere = |child: &Element<'_>| {
@@ -76,7 +75,7 @@ impl Compiler {
             let message = format!("mediators are nested deeper than {}", limits::ELEMENT_DEPTH_MAX);
             self.error(&Element::new(parent), message, None);
         } else {
-            for child in parent.children().filter(|child| child.is_element()) {
+            for child in parent.elements() {
                 steps.extend(self.mediator(child));
             }
         }
@@ -90,8 +89,7 @@ impl Compiler {
         let is_known = MEDIATORS.iter().any(|row| row.element == name);
         if node.namespace() != NAMESPACE && (is_known || instead_of(name).is_none()) {
             let message = format!("`{name}` is not in Synapse's namespace");
-            self.error(&element, message, Some(format!("declare xmlns=\"{NAMESPACE}\"")));
-            return None;
+            return self.reject(&element, message, Some(&format!("declare xmlns=\"{NAMESPACE}\"")));
         }
         // What a designer notes for readers.
         if matches!(name, "description" | "comment") {
@@ -100,16 +98,14 @@ impl Compiler {
         let Some(row) = MEDIATORS.iter().find(|row| row.element == name) else {
             if let Some(instead) = instead_of(name) {
                 let message = format!("the mediator `{name}` is not served");
-                self.error(&element, message, Some(instead.to_owned()));
-                return None;
+                return self.reject(&element, message, Some(instead));
             }
             let nearest = base::names::nearest(name, MEDIATORS.iter().map(|row| row.element));
             let help = match nearest {
                 Some(nearest) => format!("did you mean `{nearest}`?"),
                 None => "docs/synapse.md lists the mediators".to_owned(),
             };
-            self.error(&element, format!("unknown mediator `{name}`"), Some(help));
-            return None;
+            return self.reject(&element, format!("unknown mediator `{name}`"), Some(&help));
         };
         element.ignore(&["trace", "statistics"]);
         let mediator = (row.compile)(self, &element)?;

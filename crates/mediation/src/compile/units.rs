@@ -23,7 +23,7 @@ pub(super) fn units<'o>(origin: &Origin<'o>) -> Vec<Unit<'o>> {
     let unit = |node| Unit { file, node, key: None };
     let Some(root) = origin.document.element() else { return Vec::new() };
     if root.local_name() == "definitions" {
-        return root.children().filter(|child| child.is_element()).map(unit).collect();
+        return root.elements().map(unit).collect();
     }
     vec![unit(root)]
 }

@@ -6,7 +6,5 @@ use crate::compile::{Compiler, Element};
 pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<Box<dyn Mediator>> {
     let name = element.name();
     let message = format!("this build of Penstock has no `{name}`");
-    let help = "build it with all its cargo features, as releases are".to_owned();
-    compiler.error(element, message, Some(help));
-    None
+    compiler.reject(element, message, Some("build it with all its cargo features, as releases are"))
 }

@@ -3,7 +3,7 @@
 use expression::{BodyUse, Expression};
 
 use super::flow::Turn;
-use super::split::{Elements, body_json, enclosed, fail, json_text};
+use super::split::{Elements, body_json, enclosed, fail, set_payload};
 use crate::compile::{Compiler, Element, serialise};
 use crate::message::Format;
 use crate::program::SequenceId;
@@ -113,11 +113,12 @@ impl Aggregate {
             None => message.body.format() == Format::Json,
         };
         if is_json {
-            let text = match &self.expression {
-                Some(expression) => scene.with(expression, message, json_text)?,
-                None => body_json(message, scene)?,
-            };
-            let piece = Piece { text: text.into_bytes(), is_json, elements: 0 };
+            let mut text = Vec::new();
+            match &self.expression {
+                Some(of) => scene.with(of, message, |value| value.push_json(&mut text))?,
+                None => text = body_json(message, scene)?.into_bytes(),
+            }
+            let piece = Piece { text, is_json, elements: 0 };
             scene.budget.charge_memory(piece.bytes())?;
             Ok(piece)
         } else {
@@ -160,10 +161,7 @@ impl Aggregate {
             array.splice(..0, format!("{{\"{name}\":").into_bytes());
             array.push(b'}');
         }
-        message.body.replace(Format::Json, array, scene.budget)?;
-        let content_type = Format::Json.content_type();
-        message.set_field("Content-Type", content_type)?;
-        Ok(())
+        set_payload(message, array, Format::Json, scene)
     }
 
     fn join_xml(
@@ -215,7 +213,8 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
                 correlation = Some(child.expression(compiler, "expression")?);
             }
             "completeCondition" => {
-                timeout_ms = seconds(compiler, &child)?;
+                let unit = (1_000, "a number of seconds");
+                timeout_ms = timeout(compiler, &child, unit)?;
                 if let Some(number) = child.child("messageCount") {
                     min = number_or_expression(compiler, &number, "min")?;
                     max = number_or_expression(compiler, &number, "max")?;
@@ -245,8 +244,7 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
         child.finish(compiler);
     }
     let Some(on_complete) = on_complete else {
-        compiler.error(element, "`aggregate` needs `onComplete`".to_owned(), None);
-        return None;
+        return compiler.reject(element, "`aggregate` needs `onComplete`", None);
     };
     Some(Box::new(Aggregate {
         id,
@@ -262,20 +260,22 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
 
 /// The sequence of an `onComplete` without mediators. Source: Synapse's `AggregateMediatorFactory`.
 fn nothing(compiler: &mut Compiler, element: &Element<'_>) -> SequenceId {
-    let message = "the message ends here, since `onComplete` has no mediators".to_owned();
-    let help = "write the mediators that follow into it".to_owned();
-    compiler.warning(element, message, Some(help));
+    let message = "the message ends here, since `onComplete` has no mediators";
+    compiler.warning(element, message, Some("write the mediators that follow into it"));
     compiler.sequence_of(element, "onComplete", vec![Box::new(Turn::Drop)])
 }
 
-/// `timeout`, in seconds; 0: none.
-fn seconds(compiler: &mut Compiler, child: &Element<'_>) -> Option<Option<u64>> {
+/// `timeout`, in units of so many milliseconds; 0: none.
+pub(super) fn timeout(
+    compiler: &mut Compiler,
+    child: &Element<'_>,
+    (unit_ms, number): (u64, &str),
+) -> Option<Option<u64>> {
     let Some(text) = child.optional("timeout") else { return Some(None) };
-    let Ok(seconds) = text.parse::<u64>() else {
-        compiler.error(child, format!("`timeout` is `{text}`, not a number of seconds"), None);
-        return None;
+    let Ok(count) = text.parse::<u64>() else {
+        return compiler.reject(child, format!("`timeout` is `{text}`, not {number}"), None);
     };
-    Some(Some(seconds.saturating_mul(1_000)).filter(|ms| *ms > 0))
+    Some(Some(count.saturating_mul(unit_ms)).filter(|ms| *ms > 0))
 }
 
 /// A number of messages, or `{expression}`; `None` also if it says that there is no limit.
@@ -289,8 +289,7 @@ pub(super) fn number_or_expression(
         return Some(Some(expression));
     }
     let Ok(number) = text.parse::<i64>() else {
-        compiler.error(element, format!("`{name}` is `{text}`, not a number"), None);
-        return None;
+        return compiler.reject(element, format!("`{name}` is `{text}`, not a number"), None);
     };
     Some((number > 0).then(|| Expression::literal(text)))
 }

@@ -5,13 +5,14 @@ use bytes::Bytes;
 use expression::BodyUse;
 
 use super::pattern::Pattern;
+use super::split::fail;
 use crate::compile::{Compiler, Element};
 use crate::limits;
 use crate::memory::Kept;
 use crate::message::{Body, Direction, PlainHead};
 use crate::program::SequenceId;
 use crate::run::Scene;
-use crate::{Code, Failure, Mediator, Message, Next, PropertyScope, PropertyValue};
+use crate::{Failure, Mediator, Message, Next, PropertyScope, PropertyValue};
 
 /// What a `cache` keeps, and how long.
 #[derive(Debug)]
@@ -236,10 +237,6 @@ impl Mediator for Collect {
     }
 }
 
-fn fail(message: &str) -> Failure {
-    Failure::new(Code::MEDIATION, message)
-}
-
 pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<Box<dyn Mediator>> {
     // A cache of Penstock's has no name and no scope: it belongs to its mediator.
     element.ignore(&["id", "scope", "hashGenerator"]);
@@ -350,7 +347,7 @@ fn read_protocol(
 fn truth(compiler: &mut Compiler, element: &Element<'_>, text: &str) -> Option<bool> {
     let found = text.parse().ok();
     if found.is_none() {
-        let help = "write `true` or `false`".to_owned();
+        let help = "write `true` or `false`";
         compiler.error(element, format!("`{}` is `{text}`", element.name()), Some(help));
     }
     found

@@ -94,8 +94,7 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
             (None, None) if parameter.mandatory => {
                 let message =
                     format!("the template `{target}` needs the parameter `{}`", parameter.name);
-                compiler.error(element, message, None);
-                return None;
+                return compiler.reject(element, message, None);
             }
             (None, None) => Given::Now(Expression::literal("")),
         };
@@ -121,10 +120,9 @@ fn with_param(compiler: &mut Compiler, child: &Element<'_>) -> Option<Given> {
         return child.compiled(compiler, &once).map(Given::Now);
     };
     if OF_PARAMETERS.iter().any(|name| twice.contains(name)) {
-        let message = "in two pairs of braces no parameter can be read".to_owned();
-        let help = "write one pair: it is read when the template is called".to_owned();
-        compiler.error(child, message, Some(help));
-        return None;
+        let message = "in two pairs of braces no parameter can be read";
+        let help = "write one pair: it is read when the template is called";
+        return compiler.reject(child, message, Some(help));
     }
     let late = child.compiled(compiler, &twice)?;
     Some(Given::Late(Arc::new(late)))

@@ -148,12 +148,11 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
     };
     let action = element.optional("action").map(Into::into);
     if let Some(child) = element.child("configuration") {
-        let message = "`configuration` has no effect: there is no Axis2".to_owned();
-        compiler.warning(&child, message, None);
+        compiler.warning(&child, "`configuration` has no effect: there is no Axis2", None);
     }
     if let Some(child) = element.child("enableSec") {
         let help = "let the service accept requests without WS-Security on an inner network";
-        compiler.error(&child, "`enableSec` is not served".to_owned(), Some(help.to_owned()));
+        compiler.error(&child, "`enableSec` is not served", Some(help));
     }
     let source = match element.child("source") {
         Some(child) => source(compiler, &child)?,
@@ -169,9 +168,8 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
 fn source(compiler: &mut Compiler, child: &Element<'_>) -> Option<Source> {
     let kind = child.optional("type");
     if let Some(other) = kind.filter(|kind| *kind != "envelope") {
-        let help = "write `envelope`, or `xpath` or `key` instead".to_owned();
-        compiler.error(child, format!("`type` is `{other}`"), Some(help));
-        return None;
+        let help = "write `envelope`, or `xpath` or `key` instead";
+        return compiler.reject(child, format!("`type` is `{other}`"), Some(help));
     }
     let source = match (child.optional("key"), child.optional("xpath")) {
         _ if kind.is_some() => Source::Envelope,
@@ -181,9 +179,8 @@ fn source(compiler: &mut Compiler, child: &Element<'_>) -> Option<Source> {
         },
         (None, Some(xpath)) => Source::Element(child.compiled(compiler, xpath)?),
         (None, None) => {
-            let help = "write `xpath`, `key` or type=\"envelope\"".to_owned();
-            compiler.error(child, "`source` says nothing".to_owned(), Some(help));
-            return None;
+            let help = "write `xpath`, `key` or type=\"envelope\"";
+            return compiler.reject(child, "`source` says nothing", Some(help));
         }
     };
     child.finish(compiler);
@@ -195,9 +192,7 @@ fn target(compiler: &mut Compiler, child: &Element<'_>) -> Option<Target> {
         (Some(key), _) => Target::Property(key.into()),
         (None, Some(xpath)) => Target::Element(child.compiled(compiler, xpath)?),
         (None, None) => {
-            let help = "write `xpath` or `key`".to_owned();
-            compiler.error(child, "`target` says nothing".to_owned(), Some(help));
-            return None;
+            return compiler.reject(child, "`target` says nothing", Some("write `xpath` or `key`"));
         }
     };
     child.finish(compiler);

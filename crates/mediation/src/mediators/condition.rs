@@ -29,8 +29,7 @@ impl Condition {
     /// The child of an element `condition`.
     pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<Self> {
         let Some(test) = element.children().next() else {
-            compiler.error(element, "`condition` is empty".to_owned(), None);
-            return None;
+            return compiler.reject(element, "`condition` is empty", None);
         };
         condition(compiler, &test, 0)
     }
@@ -87,8 +86,7 @@ impl Condition {
 
 fn condition(compiler: &mut Compiler, element: &Element<'_>, depth: usize) -> Option<Condition> {
     if depth > limits::ELEMENT_DEPTH_MAX {
-        compiler.error(element, "conditions are nested too deep".to_owned(), None);
-        return None;
+        return compiler.reject(element, "conditions are nested too deep", None);
     }
     let mut inner = || {
         element
@@ -114,9 +112,9 @@ fn condition(compiler: &mut Compiler, element: &Element<'_>, depth: usize) -> Op
             Condition::Test { of, pattern: Pattern::compile(compiler, element, source)? }
         }
         other => {
-            let help = "write `and`, `or`, `not`, `equal` or `match`".to_owned();
-            compiler.error(element, format!("`condition` has no child `{other}`"), Some(help));
-            return None;
+            let help = "write `and`, `or`, `not`, `equal` or `match`";
+            let message = format!("`condition` has no child `{other}`");
+            return compiler.reject(element, message, Some(help));
         }
     };
     element.finish(compiler);
@@ -131,9 +129,8 @@ fn of(compiler: &mut Compiler, element: &Element<'_>) -> Option<Of> {
         "param" => Some(Of::Parameter(source.into())),
         "property" => Some(Of::Property(source.into())),
         other => {
-            let help = "write `url`, `header`, `param` or `property`".to_owned();
-            compiler.error(element, format!("`type` is `{other}`"), Some(help));
-            None
+            let help = "write `url`, `header`, `param` or `property`";
+            compiler.reject(element, format!("`type` is `{other}`"), Some(help))
         }
     }
 }

@@ -74,16 +74,13 @@ impl Mediator for Taken {
 fn route(compiler: &mut Compiler, element: &Element<'_>) -> Option<(Condition, SequenceId, bool)> {
     let ends = element.flag(compiler, "breakRoute", true)?;
     if element.flag(compiler, "asynchronous", false)? {
-        let help = "write `clone`, whose targets run concurrently".to_owned();
-        let message = "`asynchronous` routes are not served".to_owned();
-        compiler.error(element, message, Some(help));
-        return None;
+        let help = "write `clone`, whose targets run concurrently";
+        return compiler.reject(element, "`asynchronous` routes are not served", Some(help));
     }
     let (Some(condition), Some(target)) = (element.child("condition"), element.child("target"))
     else {
-        let message = "`conditionalRoute` needs a `condition` and a `target`".to_owned();
-        compiler.error(element, message, None);
-        return None;
+        let message = "`conditionalRoute` needs a `condition` and a `target`";
+        return compiler.reject(element, message, None);
     };
     let condition = Condition::compile(compiler, &condition)?;
     let target = Target::compile(compiler, &target)?;

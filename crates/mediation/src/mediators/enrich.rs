@@ -10,10 +10,10 @@ use xml::Node;
 use super::inline::Inline;
 use super::json_target::{self, Edit};
 use super::piece::Piece;
-use super::split::json_text;
+use super::split::fail;
 use crate::message::{Format, LogLevel, NO_ENTITY_BODY};
 use crate::run::Scene;
-use crate::{Code, Failure, Mediator, Message, Next, PropertyScope};
+use crate::{Failure, Mediator, Message, Next, PropertyScope};
 
 pub(super) use compile::compile;
 use nodes::{detach, insert, selected};
@@ -91,17 +91,11 @@ impl Mediator for Enrich {
             return Ok(Next::Continue);
         }
         let is_json = message.body.format() == Format::Json;
-        let piece = match &self.target {
-            Target::Json(_) => self.json_piece(scene, message)?,
-            Target::Body(_) if is_json && self.action == Action::Child => {
-                self.json_piece(scene, message)?
-            }
-            Target::Custom(_)
-            | Target::Key(_)
-            | Target::InProperty(..)
-            | Target::Envelope
-            | Target::Body(_)
-            | Target::Property(..) => self.piece(scene, message)?,
+        let gets_json = matches!(self.target, Target::Json(_))
+            || is_json && self.action == Action::Child && matches!(self.target, Target::Body(_));
+        let piece = match gets_json {
+            true => self.json_piece(scene, message)?,
+            false => self.piece(scene, message)?,
         };
         let Some(piece) = piece else {
             // As Synapse does.
@@ -170,11 +164,11 @@ impl Enrich {
             }
             Target::Key(target) => match &piece {
                 Piece::Text(name) => {
-                    let name = json_text(Value::Text((&**name).into()));
+                    let name = Value::Text((&**name).into()).to_json();
                     json_target::edit(target, Edit::Rename(&name), scene, message)
                 }
                 Piece::Xml(_) | Piece::Json(_) => {
-                    Err(fail("the new name of a member must be a text".to_owned()))
+                    Err(fail("the new name of a member must be a text"))
                 }
             },
             Target::InProperty(..) => Ok(()),
@@ -216,28 +210,23 @@ impl Enrich {
         scene: &Scene<'_>,
         message: &mut Message,
     ) -> Result<Option<Piece>, Failure> {
-        match &self.source {
-            Source::Custom(expression) if !expression.selects_nodes() => {
-                let of = |value: Value<'_>| {
-                    if matches!(value, Value::Null) {
-                        return Ok(None);
-                    }
-                    value.charge_copy(scene.budget)?;
-                    Piece::of_json(&json_text(value)).map(Some)
-                };
-                let piece = scene.with(expression, message, of)??;
-                if self.moves && piece.is_some() {
-                    json_target::edit(expression, Edit::Remove, scene, message)?;
+        if let Source::Custom(expression) = &self.source
+            && !expression.selects_nodes()
+        {
+            let of = |value: Value<'_>| {
+                if matches!(value, Value::Null) {
+                    return Ok(None);
                 }
-                Ok(piece)
+                value.charge_copy(scene.budget)?;
+                Piece::of_json(&value.to_json()).map(Some)
+            };
+            let piece = scene.with(expression, message, of)??;
+            if self.moves && piece.is_some() {
+                json_target::edit(expression, Edit::Remove, scene, message)?;
             }
-            Source::Custom(_)
-            | Source::Envelope
-            | Source::Body
-            | Source::Property(..)
-            | Source::Inline(_)
-            | Source::Computed(_) => self.piece(scene, message),
+            return Ok(piece);
         }
+        self.piece(scene, message)
     }
 
     fn to_body(
@@ -273,7 +262,7 @@ impl Enrich {
                 (None, Piece::Text(text)) if action == Action::Replace => {
                     message.body.replace(Format::Text, text.as_bytes().to_vec(), budget)
                 }
-                (None, _) => Err(fail("there is no XML in the body".to_owned())),
+                (None, _) => Err(fail("there is no XML in the body")),
             },
         }
     }
@@ -292,8 +281,4 @@ impl Enrich {
             None => Ok(()),
         }
     }
-}
-
-fn fail(message: String) -> Failure {
-    Failure::new(Code::MEDIATION, message)
 }

@@ -63,9 +63,8 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
             (source, Some(Pattern::compile(compiler, element, pattern)?))
         }
         _ => {
-            let help = "write xpath=\"...\", or source=\"...\" regex=\"...\"".to_owned();
-            compiler.error(element, "`filter` needs a condition".to_owned(), Some(help));
-            return None;
+            let help = "write xpath=\"...\", or source=\"...\" regex=\"...\"";
+            return compiler.reject(element, "`filter` needs a condition", Some(help));
         }
     };
     let branch = |compiler: &mut Compiler, name| {

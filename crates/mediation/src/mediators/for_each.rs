@@ -8,7 +8,7 @@ use expression::{BodyUse, Expression, json, markup};
 
 use super::iterate::{Pieces, Split};
 use super::scatter_gather::Results;
-use super::split::{Items, Place, Target, body_json, fail, sequence, spliced};
+use super::split::{Items, Place, Target, body_json, fail, sequence_of, spliced};
 use crate::compile::{Compiler, Element};
 use crate::message::{Format, soap};
 use crate::program::SequenceId;
@@ -215,19 +215,13 @@ fn replace_array(
 
 pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<Box<dyn Mediator>> {
     let collection = element.optional("collection");
-    let inline = match (element.optional("sequence"), element.child("sequence")) {
-        (Some(name), _) => compiler.sequence_named(element, name)?,
-        (None, Some(child)) => sequence(compiler, &child)?,
-        (None, None) => {
-            compiler.error(element, "`foreach` needs a `sequence`".to_owned(), None);
-            return None;
-        }
+    let Some(sequence) = sequence_of(compiler, element)? else {
+        return compiler.reject(element, "`foreach` needs a `sequence`", None);
     };
-    let target = Arc::new(Target::of_sequence(inline));
+    let target = Arc::new(Target::of_sequence(sequence));
     let Some(collection) = collection else {
         if element.flag(compiler, "continueLoopOnFailure", false)? {
-            let message = "`continueLoopOnFailure` is not served".to_owned();
-            compiler.error(element, message, None);
+            compiler.error(element, "`continueLoopOnFailure` is not served", None);
         }
         let id = element.optional("id");
         let named = |name: &str| id.map_or(name.into(), |id| format!("{id}_{name}").into());
@@ -263,8 +257,7 @@ fn output(compiler: &mut Compiler, element: &Element<'_>, collection: &str) -> O
             let help =
                 "keep the array in a variable of its own, or write update-original=\"false\"";
             let message = format!("a part of the variable `{name}` cannot be updated");
-            compiler.error(element, message, Some(help.to_owned()));
-            return None;
+            return compiler.reject(element, message, Some(help));
         }
     }
     Some(Output::Original { variable: variable.map(Into::into) })

@@ -139,8 +139,8 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
     let removes = element.choice(compiler, "action", &[("set", false), ("remove", true)])?;
     let of = if is_transport {
         if !is_token(name) {
-            compiler.error(element, format!("`{name}` is not the name of a header field"), None);
-            return None;
+            let message = format!("`{name}` is not the name of a header field");
+            return compiler.reject(element, message, None);
         }
         Of::Transport(name.into())
     } else if ADDRESSING.contains(&name) {
@@ -165,16 +165,14 @@ fn block_name(compiler: &mut Compiler, element: &Element<'_>, name: &str) -> Opt
             ADDRESSING.join(", ")
         );
         let message = format!("`{name}`: a header block needs a namespace");
-        compiler.error(element, message, Some(help));
-        return None;
+        return compiler.reject(element, message, Some(&help));
     };
     let Some(namespace) = element.node().lookup_namespace(prefix) else {
-        compiler.error(element, format!("`{name}`: the prefix `{prefix}` is not declared"), None);
-        return None;
+        let message = format!("`{name}`: the prefix `{prefix}` is not declared");
+        return compiler.reject(element, message, None);
     };
     if !xml::is_ncname(local) {
-        compiler.error(element, format!("`{local}` is not the name of an element"), None);
-        return None;
+        return compiler.reject(element, format!("`{local}` is not the name of an element"), None);
     }
     Some(Name { prefix: prefix.into(), namespace: namespace.into(), local: local.into() })
 }
@@ -191,8 +189,7 @@ fn blocks(compiler: &mut Compiler, element: &Element<'_>) -> Option<Box<dyn Medi
     }
     if blocks.is_empty() {
         let message = "`header` needs the attribute `name`, or header blocks as children";
-        compiler.error(element, message.to_owned(), None);
-        return None;
+        return compiler.reject(element, message, None);
     }
     Some(Box::new(Blocks(blocks)))
 }

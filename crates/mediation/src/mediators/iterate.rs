@@ -326,16 +326,14 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
         // Synapse's default, which is an XPath.
         None if preserves && expression.selects_nodes() => Some(element.compiled(compiler, ".")?),
         None if preserves => {
-            let message = "`preservePayload` needs an `attachPath` here".to_owned();
-            let help = "write the path of the array again, or another one".to_owned();
-            compiler.error(element, message, Some(help));
-            return None;
+            let message = "`preservePayload` needs an `attachPath` here";
+            let help = "write the path of the array again, or another one";
+            return compiler.reject(element, message, Some(help));
         }
         Some(_) | None => None,
     };
     let Some(child) = element.child("target") else {
-        compiler.error(element, "`iterate` needs a `target`".to_owned(), None);
-        return None;
+        return compiler.reject(element, "`iterate` needs a `target`", None);
     };
     let target = Arc::new(Target::compile(compiler, &child)?);
     Some(Box::new(Iterate { id, continues, sequential, expression, attach, is_same, target }))

@@ -280,9 +280,8 @@ pub(super) fn paths(
 fn in_body(compiler: &mut Compiler, to: &Element<'_>, source: &str) -> Option<Expression> {
     let path = to.compiled(compiler, source)?;
     if path.body_use() == BodyUse::Untouched {
-        let help = "write the type `property`, or `variable`".to_owned();
-        compiler.error(to, format!("`{path}` selects no part of the body"), Some(help));
-        return None;
+        let help = "write the type `property`, or `variable`";
+        return compiler.reject(to, format!("`{path}` selects no part of the body"), Some(help));
     }
     Some(path)
 }

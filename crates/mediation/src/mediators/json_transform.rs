@@ -136,8 +136,8 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
         let name = child.required(compiler, "name")?;
         if name != AUTO_PRIMITIVE {
             let help = format!("the property `{AUTO_PRIMITIVE}` is served");
-            compiler.error(&child, format!("the property `{name}` is not served"), Some(help));
-            return None;
+            let message = format!("the property `{name}` is not served");
+            return compiler.reject(&child, message, Some(&help));
         }
         strings = child.optional("value") == Some("false");
         child.finish(compiler);

@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use expression::{BodyUse, Expression};
 
+use super::split::fail;
 use crate::compile::{Compiler, Element, Entry};
 use crate::run::Scene;
-use crate::{Code, Failure, Message};
+use crate::{Failure, Message};
 
 type Make<T> = Box<dyn Fn(&Entry) -> Result<T, String> + Send + Sync>;
 
@@ -69,7 +70,6 @@ impl<T> Keyed<T> {
             Self::Fixed(fixed) => return Ok(Arc::clone(fixed)),
             Self::Computed { key, make, made } => (scene.text(key, message)?, make, made),
         };
-        let fail = |message: String| Failure::new(Code::MEDIATION, message);
         let (name, entry) = scene
             .program
             .entry(&key)

@@ -196,10 +196,7 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
     let reason = match reason {
         Some(reason) => reason,
         None if version == Version::Pox => Expression::literal(""),
-        None => {
-            compiler.error(element, "`makefault` needs a `reason`".to_owned(), None);
-            return None;
-        }
+        None => return compiler.reject(element, "`makefault` needs a `reason`", None),
     };
     let code = code.unwrap_or_else(|| Expression::literal("Server"));
     Some(Box::new(MakeFault { version, response, code, reason, detail, node, role }))

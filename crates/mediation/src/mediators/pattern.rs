@@ -71,8 +71,7 @@ impl Pattern {
         match Regex::compile(&whole(source), "", PATTERN_BYTES_MAX) {
             Ok(regex) => Some(Self(regex)),
             Err(error) => {
-                compiler.error(element, format!("the pattern `{source}`: {error}"), None);
-                None
+                compiler.reject(element, format!("the pattern `{source}`: {error}"), None)
             }
         }
     }
@@ -116,14 +115,12 @@ impl Groups {
         group: &str,
     ) -> Option<Self> {
         let Ok(group) = group.parse() else {
-            compiler.error(element, format!("`group` is `{group}`, not a number"), None);
-            return None;
+            return compiler.reject(element, format!("`group` is `{group}`, not a number"), None);
         };
         match Regex::compile(&whole(source), "", PATTERN_BYTES_MAX) {
             Ok(regex) => Some(Self { regex, group }),
             Err(error) => {
-                compiler.error(element, format!("the pattern `{source}`: {error}"), None);
-                None
+                compiler.reject(element, format!("the pattern `{source}`: {error}"), None)
             }
         }
     }

@@ -74,8 +74,7 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
     let is_free_marker = element.choice(compiler, "template-type", &types)?;
     let escapes = element.flag(compiler, "escapeXmlChars", false)?;
     let Some(format) = element.child("format") else {
-        compiler.error(element, "`payloadFactory` needs a `format`".to_owned(), None);
-        return None;
+        return compiler.reject(element, "`payloadFactory` needs a `format`", None);
     };
     let arguments = match element.child("args") {
         Some(args) => args
@@ -109,10 +108,7 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
             let template = Keyed::Fixed(Arc::new(template));
             Some(Box::new(PayloadFactory { template, media }))
         }
-        Err(error) => {
-            compiler.error(&format, format!("in the format: {error}"), None);
-            None
-        }
+        Err(error) => compiler.reject(&format, format!("in the format: {error}"), None),
     }
 }
 

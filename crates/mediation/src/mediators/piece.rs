@@ -5,7 +5,6 @@ use std::sync::Arc;
 use expression::mapping::{self, Rules};
 use expression::{Budget, Value, json};
 
-use super::split::json_text;
 use crate::Failure;
 
 /// What is copied.
@@ -54,7 +53,7 @@ impl Piece {
             Self::Text(text) if json::Document::parse(text.trim().as_bytes()).is_ok() => {
                 text.trim().to_owned()
             }
-            Self::Text(text) => json_text(Value::Text((&**text).into())),
+            Self::Text(text) => Value::Text((&**text).into()).to_json(),
             Self::Xml(documents) => match documents.first().and_then(|document| document.element())
             {
                 Some(root) => mapping::to_json(root, rules, budget)?.text().to_owned(),

@@ -204,16 +204,8 @@ impl Property {
 
 /// A number with a fraction, without it; a text is none.
 fn whole(value: Value<'_>) -> Option<i64> {
-    let is_number = match &value {
-        Value::Json(json) => json.kind() == json::Kind::Number,
-        Value::Double(_) => true,
-        Value::Text(_)
-        | Value::Integer(_)
-        | Value::Boolean(_)
-        | Value::Made(_)
-        | Value::Null
-        | _ => false,
-    };
+    let is_number = matches!(&value, Value::Double(_))
+        || matches!(&value, Value::Json(json) if json.kind() == json::Kind::Number);
     let text = value.text();
     let number = text.parse::<f64>().ok().filter(|_| is_number && text.contains(['.', 'e', 'E']));
     number.and_then(|number| format!("{:.0}", number.trunc()).parse().ok())
@@ -280,8 +272,7 @@ fn convert(
 pub(crate) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<Box<dyn Mediator>> {
     if let Some(scope @ ("trace" | "analytics")) = element.attribute("scope") {
         element.ignore(&["name", "value", "expression", "scope", "type", "action"]);
-        let message = format!("a property of the scope `{scope}` has no effect");
-        compiler.warning(element, message, None);
+        compiler.warning(element, format!("a property of the scope `{scope}` has no effect"), None);
         return Some(Box::new(Group(Vec::new())));
     }
     let scope = element.choice(compiler, "scope", SCOPES)?;
@@ -333,10 +324,7 @@ fn read(
     let value = match child.filter(|_| !has_value) {
         Some(child) => match xml::Document::parse(&serialise(child.node())) {
             Ok(document) => Source::Xml(Arc::new(document)),
-            Err(error) => {
-                compiler.error(&child, error.to_string(), None);
-                return None;
-            }
+            Err(error) => return compiler.reject(&child, error.to_string(), None),
         },
         None => Source::Expression(element.value_or_expression(compiler)?),
     };
@@ -346,16 +334,15 @@ fn read(
         && **name == *CHARACTER_SET
         && !Charset::is_known(charset)
     {
-        let help = "write the name of a charset, such as `UTF-8` or `windows-1252`".to_owned();
-        compiler.error(element, format!("the charset `{charset}` is not known"), Some(help));
-        return None;
+        let help = "write the name of a charset, such as `UTF-8` or `windows-1252`";
+        let message = format!("the charset `{charset}` is not known");
+        return compiler.reject(element, message, Some(help));
     }
     if let Some(literal) = literal.filter(|_| scope != PropertyScope::Variable) {
         // As Synapse does when it reads a property.
         let value = PropertyValue::new(literal);
         if let Err(failure) = convert("value", value, of, &Budget::default()) {
-            compiler.error(element, failure.into_message(), None);
-            return None;
+            return compiler.reject(element, failure.into_message(), None);
         }
     }
     Some(Property { scope, name, action: Action::Set { value, of, groups } })
@@ -386,8 +373,7 @@ fn warn_of_unserved(
     // What is off by default may be switched off.
     let is_off = element.attribute("value").is_some_and(|of| of.eq_ignore_ascii_case("false"));
     if let Some(Known { effect: Effect::Unserved(help), .. }) = known.filter(|_| !is_off) {
-        let message = format!("the property `{name}` has no effect");
-        compiler.warning(element, message, Some((*help).to_owned()));
+        compiler.warning(element, format!("the property `{name}` has no effect"), Some(help));
     }
 }
 

@@ -7,10 +7,11 @@ use xpath::regex::Regex;
 
 use super::condition::Condition;
 use super::pattern::subject;
+use super::split::fail;
 use crate::compile::{Compiler, Element};
 use crate::limits;
 use crate::run::Scene;
-use crate::{Code, Failure, Mediator, Message, Next, PropertyScope, PropertyValue};
+use crate::{Failure, Mediator, Message, Next, PropertyScope, PropertyValue};
 
 /// The property that holds the address of a message.
 const TO: &str = "To";
@@ -311,10 +312,6 @@ impl std::fmt::Display for Address {
     }
 }
 
-fn fail(message: String) -> Failure {
-    Failure::new(Code::MEDIATION, message)
-}
-
 pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<Box<dyn Mediator>> {
     let from = element.optional("inProperty").map(Into::into);
     let to = element.optional("outProperty").map(Into::into);
@@ -346,8 +343,7 @@ fn rule(compiler: &mut Compiler, element: &Element<'_>) -> Option<Rule> {
         child.finish(compiler);
     }
     if rule.actions.is_empty() {
-        compiler.error(element, "`rewriterule` needs an `action`".to_owned(), None);
-        return None;
+        return compiler.reject(element, "`rewriterule` needs an `action`", None);
     }
     Some(rule)
 }
@@ -380,9 +376,7 @@ fn action(compiler: &mut Compiler, element: &Element<'_>) -> Option<Action> {
         (_, Some(xpath)) => Some(element.compiled(compiler, xpath)?),
         (Some(value), None) => Some(Expression::literal(value)),
         (None, None) => {
-            let message = "`action` needs either `value` or `xpath`".to_owned();
-            compiler.error(element, message, None);
-            return None;
+            return compiler.reject(element, "`action` needs either `value` or `xpath`", None);
         }
     };
     let kind = match name {
@@ -395,17 +389,16 @@ fn action(compiler: &mut Compiler, element: &Element<'_>) -> Option<Action> {
             match Regex::compile(source, "", limits::PATTERN_BYTES_MAX) {
                 Ok(regex) => Kind::Replace(regex),
                 Err(error) => {
-                    compiler.error(element, format!("the pattern `{source}`: {error}"), None);
-                    return None;
+                    let message = format!("the pattern `{source}`: {error}");
+                    return compiler.reject(element, message, None);
                 }
             }
         }
     };
     let fits = matches!(kind, Kind::Set | Kind::Remove) || !matches!(part, Part::Full | Part::Port);
     if !fits {
-        let message = "this `type` does not fit the whole address or the port".to_owned();
-        compiler.error(element, message, None);
-        return None;
+        let message = "this `type` does not fit the whole address or the port";
+        return compiler.reject(element, message, None);
     }
     Some(Action { part, kind, value })
 }

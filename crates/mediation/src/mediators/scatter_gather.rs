@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use expression::{BodyUse, Expression, json, markup};
 
-use super::aggregate::{count, number_or_expression};
-use super::split::{body_json, enclosed, json_text, sequence, set_payload};
+use super::aggregate::{count, number_or_expression, timeout};
+use super::split::{body_json, enclosed, sequence, set_payload};
 use crate::compile::{Compiler, Element};
 use crate::message::Format;
 use crate::program::SequenceId;
@@ -90,9 +90,11 @@ impl Results {
         let is_xml = element.choice(compiler, "result-content-type", &kinds)?;
         let name = element.optional("result-enclosing-element");
         if is_xml && name.is_none() {
-            let message = "results in XML need `result-enclosing-element`".to_owned();
-            compiler.error(element, message, None);
-            return None;
+            return compiler.reject(
+                element,
+                "results in XML need `result-enclosing-element`",
+                None,
+            );
         }
         Some(name.filter(|_| is_xml).map(Into::into))
     }
@@ -142,7 +144,7 @@ impl Results {
 
     fn json(&self, scene: &Scene<'_>, part: &Message) -> Result<String, Failure> {
         match &self.expression {
-            Some(expression) => scene.with(expression, part, json_text),
+            Some(expression) => scene.with(expression, part, |value| value.to_json()),
             None => body_json(part, scene),
         }
     }
@@ -184,7 +186,7 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
                         *place = Some(child.compiled(compiler, source)?);
                     }
                 }
-                timeout_ms = milliseconds(compiler, &child)?;
+                timeout_ms = timeout(compiler, &child, (1, "a number"))?;
                 min = number_or_expression(compiler, &child, "min-messages")?;
                 max = number_or_expression(compiler, &child, "max-messages")?;
                 child.finish(compiler);
@@ -196,23 +198,10 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
         && !expression.may_select_nodes()
     {
         let message = format!("`{expression}` selects no elements for results in XML");
-        let help = "write an XPath, `${xpath('//name')}`".to_owned();
-        compiler.error(element, message, Some(help));
-        return None;
+        return compiler.reject(element, message, Some("write an XPath, `${xpath('//name')}`"));
     }
     if sequences.is_empty() {
-        compiler.error(element, "`scatter-gather` needs a `sequence`".to_owned(), None);
-        return None;
+        return compiler.reject(element, "`scatter-gather` needs a `sequence`", None);
     }
     Some(Box::new(ScatterGather { sequences, parallel, timeout_ms, min, max, results }))
-}
-
-/// `timeout`; 0: none.
-fn milliseconds(compiler: &mut Compiler, child: &Element<'_>) -> Option<Option<u64>> {
-    let Some(text) = child.optional("timeout") else { return Some(None) };
-    let Ok(ms) = text.parse::<u64>() else {
-        compiler.error(child, format!("`timeout` is `{text}`, not a number"), None);
-        return None;
-    };
-    Some(Some(ms).filter(|ms| *ms > 0))
 }

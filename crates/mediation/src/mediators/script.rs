@@ -11,11 +11,12 @@ use expression::{BodyUse, Budget, EvalContext as _, Value};
 use rquickjs::context::EvalOptions;
 use rquickjs::{CatchResultExt as _, CaughtError, Context, Ctx, Function, Runtime};
 
+use super::split::fail;
 use crate::compile::{Compiler, Element, Entry};
 use crate::limits;
 use crate::message::{Direction, Format, LogLevel, NO_ENTITY_BODY};
 use crate::run::Scene;
-use crate::{Code, Failure, Mediator, Message, Next, PropertyScope, PropertyValue};
+use crate::{Failure, Mediator, Message, Next, PropertyScope, PropertyValue};
 
 /// The name of the script in the engine's stack traces.
 const NAME: &str = "script.js";
@@ -148,6 +149,7 @@ impl Script {
         let turns = Rc::new(Cell::new(budget.steps_left() / limits::SCRIPT_STEPS_PER_INTERRUPT));
         let before = turns.get();
         let outcome = with_engine(memory, Rc::clone(&turns), |context| {
+            let said = |error| said(error, 0);
             let prelude: Function<'_> = context.eval(PRELUDE).catch(context).map_err(said)?;
             let changes: Function<'_> = prelude.call((input,)).catch(context).map_err(said)?;
             let returned = evaluate(context, &*self.source).map_err(said)?;
@@ -159,7 +161,7 @@ impl Script {
             if turns.get() == 0 {
                 return fail("the script was stopped: it takes too long");
             }
-            fail(&format!("the script failed: {error}"))
+            fail(format!("the script failed: {error}"))
         })?;
         budget.charge_memory(output.len())?;
         Ok(output)
@@ -204,7 +206,7 @@ fn text(
 
 fn written(node: xml::Node<'_>, budget: &Budget) -> Result<String, Failure> {
     let bytes = expression::markup::write(node, budget)?;
-    String::from_utf8(bytes).map_err(|error| fail(&error.to_string()))
+    String::from_utf8(bytes).map_err(|error| fail(error.to_string()))
 }
 
 /// Every property, by scope; names of header fields in lower case.
@@ -313,17 +315,12 @@ fn add_header(
     Ok(())
 }
 
-fn fail(message: &str) -> Failure {
-    Failure::new(Code::MEDIATION, message)
-}
-
 pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<Box<dyn Mediator>> {
     let language = element.required(compiler, "language")?;
     if !["js", "nashornJs", "rhinoJs", "graalJs"].contains(&language) {
-        let help = "write JavaScript, with language=\"js\"".to_owned();
+        let help = "write JavaScript, with language=\"js\"";
         let message = format!("scripts in `{language}` are not served");
-        compiler.error(element, message, Some(help));
-        return None;
+        return compiler.reject(element, message, Some(help));
     }
     let mut parts = Vec::new();
     for child in element.children() {
@@ -349,24 +346,20 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
     let source = format!("{}\n{call}", parts.join("\n"));
     if source.len() > limits::SCRIPT_BYTES_MAX {
         let message = format!("the script is longer than {} bytes", limits::SCRIPT_BYTES_MAX);
-        compiler.error(element, message, None);
-        return None;
+        return compiler.reject(element, message, None);
     }
     let mentioned = JAVA.iter().find(|name| source.contains(**name));
     if let Some(name) = mentioned.or_else(|| PACKAGES.iter().find(|name| is_name(&source, name))) {
-        let help = "write it in JavaScript alone, or as other mediators".to_owned();
+        let help = "write it in JavaScript alone, or as other mediators";
         let message = format!("the script uses `{name}`, but there are no Java classes");
-        compiler.error(element, message, Some(help));
-        return None;
+        return compiler.reject(element, message, Some(help));
     }
     if let Some(part) = E4X.iter().find(|part| is_code(&source, part)) {
-        let message = format!("the script uses `{part}`");
-        compiler.error(element, message, Some(NO_E4X.to_owned()));
-        return None;
+        return compiler.reject(element, format!("the script uses `{part}`"), Some(NO_E4X));
     }
     if let Some(part) = xml_member(&source) {
         let message = format!("the script seems to use `{part}`, which fails if it is XML");
-        compiler.warning(element, message, Some(NO_E4X.to_owned()));
+        compiler.warning(element, message, Some(NO_E4X));
     }
     if let Some(name) = unknown_method(&source) {
         let nearest = base::names::nearest(name, METHODS.iter().copied());
@@ -374,16 +367,14 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
             Some(nearest) => format!("did you mean `mc.{nearest}`?"),
             None => "write it as another mediator, before or behind the script".to_owned(),
         };
-        compiler.error(element, format!("the script: `mc` has no method `{name}`"), Some(help));
-        return None;
+        let message = format!("the script: `mc` has no method `{name}`");
+        return compiler.reject(element, message, Some(&help));
     }
     if let Err(error) = check(&source) {
         let is_markup = ["'<'", "'@'", "field name"].iter().any(|part| error.contains(part));
         let is_return = error.starts_with("return not in a function");
         let help = if is_return { Some(LAST_VALUE) } else { is_markup.then_some(NO_E4X) };
-        let help = help.map(str::to_owned);
-        compiler.error(element, format!("the script: {error}"), help);
-        return None;
+        return compiler.reject(element, format!("the script: {error}"), help);
     }
     let has = |name: &str| source.contains(name);
     // A name that is computed may be any of them.
@@ -480,10 +471,7 @@ fn unknown_method(source: &str) -> Option<&str> {
 fn entry(compiler: &mut Compiler, element: &Element<'_>, key: &str) -> Option<String> {
     match compiler.entry(element, key)? {
         Entry::Text(text) => Some(text.to_string()),
-        Entry::Xml(_) => {
-            compiler.error(element, format!("`{key}` is XML, not a script"), None);
-            None
-        }
+        Entry::Xml(_) => compiler.reject(element, format!("`{key}` is XML, not a script"), None),
     }
 }
 
@@ -491,9 +479,9 @@ fn entry(compiler: &mut Compiler, element: &Element<'_>, key: &str) -> Option<St
 fn check(source: &str) -> Result<(), String> {
     let turns = Rc::new(Cell::new(limits::SCRIPT_CHECK_INTERRUPTS));
     with_engine(limits::SCRIPT_MEMORY_BYTES_MAX, turns, |context| {
-        match evaluate(context, format!("throw undefined; {source}")) {
+        match evaluate(context, format!("throw undefined;\n{source}")) {
             Err(CaughtError::Value(value)) if value.is_undefined() => Ok(()),
-            Err(error) => Err(said(error)),
+            Err(error) => Err(said(error, 1)),
             Ok(_) => Ok(()),
         }
     })
@@ -510,8 +498,8 @@ fn evaluate<'js>(
     context.eval_with_options(source, options).catch(context)
 }
 
-/// What went wrong, and where in the script.
-fn said(error: CaughtError<'_>) -> String {
+/// What went wrong, and where in the script, which begins behind so many lines.
+fn said(error: CaughtError<'_>, before: usize) -> String {
     // What QuickJS throws when it cannot allocate an error.
     if matches!(&error, CaughtError::Value(value) if value.is_null()) {
         return "it needs too much memory, or throws `null`".to_owned();
@@ -521,7 +509,9 @@ fn said(error: CaughtError<'_>) -> String {
     // What it throws when it still can.
     let what = if what.ends_with("out of memory") { "it needs too much memory" } else { what };
     let place = text.lines().skip(1).find_map(|line| line.split_once(NAME)?.1.strip_prefix(':'));
-    match place.and_then(|place| place.trim_end_matches(')').split_once(':')) {
+    let place = place.and_then(|place| place.trim_end_matches(')').split_once(':'));
+    let line = |line: &str| line.parse::<usize>().ok()?.checked_sub(before);
+    match place.and_then(|(at, column)| Some((line(at)?, column))) {
         Some((line, column)) => format!("{what} (line {line}, column {column} of the script)"),
         None => what.to_owned(),
     }

@@ -392,8 +392,7 @@ fn call_target(
     let text = child.node().string_value();
     let name = child.optional("name").unwrap_or(text.trim());
     if scope.is_some() && name.is_empty() {
-        compiler.error(child, "`target` needs a name as its text".to_owned(), None);
-        return None;
+        return compiler.reject(child, "`target` needs a name as its text", None);
     }
     child.finish(compiler);
     Some(scope.map(|scope| (scope, name.into())))

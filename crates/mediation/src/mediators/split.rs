@@ -6,7 +6,7 @@ use expression::{Budget, Expression, Value, json, markup};
 
 use crate::compile::{Compiler, Element};
 use crate::mediator::To;
-use crate::message::Format;
+use crate::message::{CONTENT_TYPE, Format};
 use crate::program::SequenceId;
 use crate::run::Scene;
 use crate::{Body, Code, Failure, Message, Part, PropertyScope, PropertyValue};
@@ -50,17 +50,7 @@ impl Items {
             Err(error) => return Err(error.into()),
         };
         let is_in_body = matches!(value, Value::Json(_));
-        let array = match &value {
-            Value::Json(array) => Some(*array),
-            Value::Made(document) => Some(document.root()),
-            Value::Text(_)
-            | Value::Integer(_)
-            | Value::Double(_)
-            | Value::Boolean(_)
-            | Value::Null
-            | _ => None,
-        };
-        let array = array.filter(|array| array.kind() == json::Kind::Array);
+        let array = value.json().filter(|array| array.kind() == json::Kind::Array);
         let array = array.ok_or_else(|| fail(format!("`{expression}` selects no array")))?;
         scene.charge_parts(array.len())?;
         let whole = body.ok().flatten().map(json::Document::root).filter(|_| is_in_body);
@@ -210,33 +200,14 @@ pub(super) fn set_payload(
     } else {
         message.body.replace_payload(bytes, scene.budget)?;
     }
-    let content_type = message.body.format().content_type();
-    message.set_field("Content-Type", content_type)?;
-    Ok(())
-}
-
-/// The result of an expression as JSON.
-pub(super) fn json_text(value: Value<'_>) -> String {
-    match value {
-        Value::Json(json) => json.raw().to_owned(),
-        Value::Made(document) => document.text().to_owned(),
-        Value::Text(text) => quoted(&text),
-        Value::Null => "null".to_owned(),
-        Value::Integer(_) | Value::Double(_) | Value::Boolean(_) | _ => value.text().into_owned(),
-    }
-}
-
-fn quoted(text: &str) -> String {
-    let mut builder = json::Builder::new();
-    builder.string(text);
-    builder.finish().text().to_owned()
+    message.set_field(CONTENT_TYPE, message.body.format().content_type())
 }
 
 /// The body as JSON; text that is none becomes a string.
 pub(super) fn body_json(message: &Message, scene: &Scene<'_>) -> Result<String, Failure> {
     match message.body.json(scene.budget)? {
         Some(document) => Ok(document.text().to_owned()),
-        None => Ok(quoted(&message.body.text(scene.budget)?)),
+        None => Ok(Value::Text(message.body.text(scene.budget)?).to_json()),
     }
 }
 
@@ -274,16 +245,8 @@ pub(super) struct Target {
 
 impl Target {
     pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<Self> {
-        let sequence = match (element.optional("sequence"), element.child("sequence")) {
-            (Some(name), _) => Some(compiler.sequence_named(element, name)?),
-            (None, Some(child)) => Some(sequence(compiler, &child)?),
-            (None, None) => None,
-        };
-        let to = match (element.optional("endpoint"), element.child("endpoint")) {
-            (Some(name), _) => Some(To::Endpoint(compiler.endpoint_named(element, name)?)),
-            (None, Some(child)) => Some(To::Endpoint(compiler.endpoint(&child)?)),
-            (None, None) => None,
-        };
+        let sequence = sequence_of(compiler, element)?;
+        let to = compiler.endpoint_in(element)?.map(To::Endpoint);
         // Source: Synapse's `Target`.
         if sequence.is_some() && to.is_some() {
             element.counts(compiler, "the sequence", "the endpoint");
@@ -293,9 +256,8 @@ impl Target {
         let action = element.optional("soapAction").map(Into::into);
         element.finish(compiler);
         if sequence.is_none() && to.is_none() && address.is_none() {
-            let help = "write a sequence or an endpoint".to_owned();
-            compiler.error(element, "the target does nothing".to_owned(), Some(help));
-            return None;
+            let help = "write a sequence or an endpoint";
+            return compiler.reject(element, "the target does nothing", Some(help));
         }
         Some(Self { sequence, to, address, action })
     }
@@ -329,6 +291,19 @@ impl Target {
     /// A message that has its addresses.
     pub(super) fn part(&self, message: Message) -> Part {
         Part { message, sequence: self.sequence, to: self.to() }
+    }
+}
+
+/// The sequence that an attribute names, or that of a child.
+#[allow(clippy::option_option, reason = "an error was reported, or there is none")]
+pub(super) fn sequence_of(
+    compiler: &mut Compiler,
+    element: &Element<'_>,
+) -> Option<Option<SequenceId>> {
+    match (element.optional("sequence"), element.child("sequence")) {
+        (Some(name), _) => compiler.sequence_named(element, name).map(Some),
+        (None, Some(child)) => sequence(compiler, &child).map(Some),
+        (None, None) => Some(None),
     }
 }
 

@@ -19,10 +19,7 @@ impl Text {
     ) -> Option<Self> {
         match Self::new(source) {
             Ok(text) => Some(text),
-            Err(error) => {
-                compiler.error(element, error.to_string(), None);
-                None
-            }
+            Err(error) => compiler.reject(element, error.to_string(), None),
         }
     }
 

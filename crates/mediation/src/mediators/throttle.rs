@@ -141,10 +141,7 @@ fn read_policy(compiler: &mut Compiler, element: &Element<'_>) -> Option<Policy>
     };
     match xml::Document::parse(bytes) {
         Ok(document) => of_document(compiler, element, document.root()),
-        Err(error) => {
-            compiler.error(element, format!("the policy `{key}`: {error}"), None);
-            None
-        }
+        Err(error) => compiler.reject(element, format!("the policy `{key}`: {error}"), None),
     }
 }
 
@@ -160,7 +157,7 @@ fn of_document(
     }
     let mut stack = vec![root];
     while let Some(node) = stack.pop() {
-        let mut children = node.children().filter(|child| child.is_element());
+        let mut children = node.elements();
         if let Some(id) = children.clone().find(|child| child.local_name() == "ID") {
             rule(compiler, element, &mut policy, id, node)?;
         } else {
@@ -168,9 +165,8 @@ fn of_document(
         }
     }
     if policy.concurrent_max.is_none() && policy.clients.is_empty() && policy.others.is_none() {
-        let help = "write `MaximumConcurrentAccess`, or a `Policy` with an `ID`".to_owned();
-        compiler.error(element, "the policy limits nothing".to_owned(), Some(help));
-        return None;
+        let help = "write `MaximumConcurrentAccess`, or a `Policy` with an `ID`";
+        return compiler.reject(element, "the policy limits nothing", Some(help));
     }
     Some(policy)
 }
@@ -186,9 +182,8 @@ fn rule(
     let kind = id.attributes().find(|attribute| attribute.local_name() == "type");
     let kind = kind.map(|attribute| attribute.string_value().into_owned()).unwrap_or_default();
     if !kind.eq_ignore_ascii_case("IP") {
-        let help = "clients have addresses alone: write type=\"IP\"".to_owned();
-        compiler.error(element, format!("an `ID` of the type `{kind}`"), Some(help));
-        return None;
+        let help = "clients have addresses alone: write type=\"IP\"";
+        return compiler.reject(element, format!("an `ID` of the type `{kind}`"), Some(help));
     }
     let access = if find(node, "Deny").is_some() {
         Access::Deny
@@ -197,9 +192,7 @@ fn rule(
     } else if let Some(count) = find(node, "MaximumCount") {
         let unit = find(node, "UnitTime");
         let Some(unit) = unit else {
-            let message = "a `MaximumCount` without `UnitTime`".to_owned();
-            compiler.error(element, message, None);
-            return None;
+            return compiler.reject(element, "a `MaximumCount` without `UnitTime`", None);
         };
         let prohibit = find(node, "ProhibitTimePeriod");
         let prohibit = prohibit.filter(|prohibit| !prohibit.string_value().trim().is_empty());
@@ -223,14 +216,11 @@ fn rule(
         let (first, last) = range.split_once('-').unwrap_or((range, range));
         let (Ok(first), Ok(last)) = (first.trim().parse(), last.trim().parse()) else {
             let help = "write `other`, an address, or two addresses with `-` between them";
-            let message = format!("invalid address `{range}`");
-            compiler.error(element, message, Some(help.to_owned()));
-            return None;
+            return compiler.reject(element, format!("invalid address `{range}`"), Some(help));
         };
         if policy.clients.len() >= limits::THROTTLE_RULES_MAX {
             let message = format!("more than {} ranges of addresses", limits::THROTTLE_RULES_MAX);
-            compiler.error(element, message, None);
-            return None;
+            return compiler.reject(element, message, None);
         }
         policy.clients.push((Clients(first, last), access));
     }
@@ -244,7 +234,7 @@ fn find<'d>(node: xml::Node<'d>, name: &str) -> Option<xml::Node<'d>> {
         if node.is_element() && node.local_name() == name {
             return Some(node);
         }
-        stack.extend(node.children().filter(|child| child.is_element()));
+        stack.extend(node.elements());
     }
     None
 }

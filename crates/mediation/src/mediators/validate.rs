@@ -204,8 +204,7 @@ impl Schema {
             Entry::Xml(_) => {
                 let message = format!("`{key}` is an XML Schema, which is not served");
                 let help = "write a JSON Schema; XML bodies are checked in their JSON form";
-                compiler.error(element, message, Some(help.to_owned()));
-                return None;
+                return compiler.reject(element, message, Some(help));
             }
         };
         match Self::with_others(compiler, &text, key) {
@@ -215,15 +214,11 @@ impl Schema {
                         "the schema `{key}` is of draft 4, which has no numbers as `exclusiveMaximum` and \
                          `exclusiveMinimum`: it is read as of draft 7"
                     );
-                    let help = "write the draft in `$schema`".to_owned();
-                    compiler.warning(element, message, Some(help));
+                    compiler.warning(element, message, Some("write the draft in `$schema`"));
                 }
                 Some(Keyed::Fixed(Arc::new(schema)))
             }
-            Err(error) => {
-                compiler.error(element, format!("the schema `{key}`: {error}"), None);
-                None
-            }
+            Err(error) => compiler.reject(element, format!("the schema `{key}`: {error}"), None),
         }
     }
 
@@ -348,12 +343,11 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
             "on-fail" => on_fail = Some(compiler.nested(&child)),
             "feature" => {
                 child.ignore(&["name", "value"]);
-                let message = "`feature` has no effect on a JSON Schema".to_owned();
-                compiler.warning(&child, message, None);
+                compiler.warning(&child, "`feature` has no effect on a JSON Schema", None);
             }
             // Of an XML Schema.
             "resource" => {
-                compiler.error(&child, "`resource` of `validate` is not served".to_owned(), None);
+                compiler.error(&child, "`resource` of `validate` is not served", None);
             }
             _ => {
                 element.ignores(compiler, &child, &["schema", "on-fail", "feature"]);
@@ -363,9 +357,7 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
         child.finish(compiler);
     }
     let Some(on_fail) = on_fail.filter(|_| !schemas.is_empty()) else {
-        let message = "`validate` needs a `schema` and an `on-fail`".to_owned();
-        compiler.error(element, message, None);
-        return None;
+        return compiler.reject(element, "`validate` needs a `schema` and an `on-fail`", None);
     };
     Some(Box::new(Validate { schemas, source, on_fail }))
 }

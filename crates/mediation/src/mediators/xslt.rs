@@ -9,10 +9,11 @@ use xslt::{Options, Params, Resolver, Resource, Stylesheet};
 
 use super::keyed::Keyed;
 use super::pattern::subject;
+use super::split::fail;
 use crate::compile::{Compiler, Element, Entry};
 use crate::message::{formatter, soap};
 use crate::run::Scene;
-use crate::{Code, Failure, Mediator, Message, Next, PropertyScope, PropertyValue, limits};
+use crate::{Failure, Mediator, Message, Next, PropertyScope, PropertyValue, limits};
 
 struct Xslt {
     sheet: Keyed<Stylesheet>,
@@ -143,7 +144,7 @@ impl Xslt {
         } else {
             source.document()
         };
-        let failed = |error: xslt::Error| fail(&error.to_string());
+        let failed = |error: xslt::Error| fail(error.to_string());
         if (self.target.is_some() || place.is_some()) && !sheet.is_text() {
             let made = sheet.transform_to_document(document, &options, scene.budget);
             let made = made.map_err(failed)?;
@@ -163,7 +164,7 @@ impl Xslt {
             return Ok(Some(Made::Tree(Box::new(wrapped), place)));
         }
         let written = markup::write(wrapped.root(), scene.budget)?;
-        let written = String::from_utf8(written).map_err(|error| fail(&error.to_string()))?;
+        let written = String::from_utf8(written).map_err(|error| fail(error.to_string()))?;
         Ok(Some(Made::Payload(written)))
     }
 }
@@ -184,16 +185,12 @@ fn put(
             document.replace(old, new)?;
         }
         Place::Children(parent) => {
-            let new = root.children().filter(|child| child.is_element());
+            let new = root.elements();
             let new: Vec<_> = new.map(|child| document.import(child)).collect::<Result<_, _>>()?;
             document.replace_children(parent, &new)?;
         }
     }
     Ok(())
-}
-
-fn fail(message: &str) -> Failure {
-    Failure::new(Code::MEDIATION, message)
 }
 
 /// What stylesheets import and include, by the names that they have there.
@@ -237,10 +234,7 @@ fn stylesheet(
     }
     match sheet {
         Ok(sheet) => Some(Keyed::Fixed(sheet)),
-        Err(error) => {
-            compiler.error(element, format!("the stylesheet `{key}`: {error}"), None);
-            None
-        }
+        Err(error) => compiler.reject(element, format!("the stylesheet `{key}`: {error}"), None),
     }
 }
 
@@ -309,7 +303,6 @@ fn parameter(
     if !matches!(sheet, Keyed::Fixed(sheet) if !knows(sheet)) {
         return Some(Some(Parameter { name: name.to_owned(), value, is_nodes }));
     }
-    let message = format!("the stylesheet `{key}` has no parameter `{name}`");
-    compiler.warning(child, message, None);
+    compiler.warning(child, format!("the stylesheet `{key}` has no parameter `{name}`"), None);
     Some(None)
 }

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use expression::Budget;
 
 use super::{
-    CONTENT_TYPE, Format, MESSAGE_TYPE, Message, NO_ENTITY_BODY, PropertyScope, PropertyValue,
-    SENT_CONTENT_TYPE, format, soap,
+    CONTENT_TYPE, Format, MESSAGE_TYPE, Message, NO_ENTITY_BODY, PropertyScope, SENT_CONTENT_TYPE,
+    format, soap,
 };
 use crate::Failure;
 
@@ -69,9 +69,7 @@ impl Message {
         if soap::namespace(self.body.format()).is_none() {
             return false;
         }
-        let scope = PropertyScope::Axis2;
-        let set = self.properties.get(scope, "HTTP_METHOD").map(PropertyValue::text);
-        let method = set.or_else(|| self.head.property(scope, "HTTP_METHOD"));
+        let method = self.property_text(PropertyScope::Axis2, "HTTP_METHOD");
         method.is_none_or(|method| method == "POST")
             && self.action(true).is_some_and(|action| !action.is_empty())
     }

@@ -62,7 +62,7 @@ impl Fault<'static> {
 }
 
 fn child<'d>(of: Node<'d>, names: [&str; 2]) -> Option<Node<'d>> {
-    let mut elements = of.children().filter(|child| child.is_element());
+    let mut elements = of.elements();
     elements.find(|child| names.contains(&child.local_name()))
 }
 

@@ -36,7 +36,7 @@ pub(crate) fn to_xml(bytes: &[u8], budget: &Budget) -> Result<xml::Document, Fai
 /// Each child of `payload` as a field.
 pub(crate) fn write(payload: Node<'_>, budget: &Budget) -> Result<Vec<u8>, Failure> {
     let mut out = String::new();
-    for child in payload.children().filter(|child| child.is_element()) {
+    for child in payload.elements() {
         let (name, value) = (mapping::member_name(child.local_name()), child.string_value());
         budget.charge_scanning(name.len() + value.len())?;
         // A byte becomes three at most.

@@ -17,6 +17,8 @@ mod properties;
 pub(crate) mod soap;
 mod view;
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use expression::{BodyUse, Budget};
 
@@ -107,6 +109,12 @@ impl Message {
         let set: Option<u16> = set.and_then(|status| status.text().parse().ok());
         let own = || self.head.property(PropertyScope::Axis2, "HTTP_SC")?.parse().ok();
         set.filter(|status| (200..600).contains(status)).or_else(own).unwrap_or(200)
+    }
+
+    /// A property as it was set, else what the head says.
+    pub(crate) fn property_text(&self, scope: PropertyScope, name: &str) -> Option<Cow<'_, str>> {
+        let set = self.properties.get(scope, name).map(PropertyValue::text);
+        set.or_else(|| self.head.property(scope, name))
     }
 
     /// Removes the fields that are wrong for a body that was rewritten, which it was not `before`.

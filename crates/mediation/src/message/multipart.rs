@@ -241,7 +241,7 @@ pub(crate) fn write(
 ) -> Result<(Vec<u8>, String), Failure> {
     let mut parts = Vec::new();
     let mut types: Vec<_> = types.iter().collect();
-    for child in payload.children().filter(|child| child.is_element()) {
+    for child in payload.elements() {
         let value = child.string_value();
         budget.charge_scanning(value.len())?;
         budget.charge_memory(value.len().saturating_mul(2))?;

@@ -35,15 +35,7 @@ impl PropertyValue {
     }
 
     pub(crate) fn as_late(&self) -> Option<&Expression> {
-        match self {
-            Self::Held(held) => held.downcast_ref(),
-            Self::Text(_)
-            | Self::Integer(_)
-            | Self::Double(_)
-            | Self::Boolean(_)
-            | Self::Json(_)
-            | Self::Xml(_) => None,
-        }
+        if let Self::Held(held) = self { held.downcast_ref() } else { None }
     }
 
     pub(crate) fn count(number: usize) -> Self {
@@ -83,15 +75,7 @@ impl PropertyValue {
     /// The XML that it holds.
     #[must_use]
     pub fn xml(&self) -> Option<&xml::Document> {
-        match self {
-            Self::Xml(document) => Some(document),
-            Self::Text(_)
-            | Self::Integer(_)
-            | Self::Double(_)
-            | Self::Boolean(_)
-            | Self::Json(_)
-            | Self::Held(_) => None,
-        }
+        if let Self::Xml(document) = self { Some(document) } else { None }
     }
 }
 
@@ -110,15 +94,7 @@ impl PropertyValue {
 
     /// The memory that a copy of it takes; documents are shared.
     fn bytes(&self) -> usize {
-        match self {
-            Self::Text(text) => text.len(),
-            Self::Integer(_)
-            | Self::Double(_)
-            | Self::Boolean(_)
-            | Self::Json(_)
-            | Self::Xml(_)
-            | Self::Held(_) => 0,
-        }
+        if let Self::Text(text) = self { text.len() } else { 0 }
     }
 
     /// The memory of a document that nobody else has.

@@ -40,7 +40,7 @@ fn is_soap(node: Node<'_>, local: &str) -> bool {
 /// What Synapse calls the payload: the first element in the envelope's body, or the document element.
 pub(crate) fn payload(document: &xml::Document) -> Option<Node<'_>> {
     match part(document, "Body") {
-        Some(body) => body.children().find(|child| child.is_element()),
+        Some(body) => body.elements().next(),
         None => document.element().filter(|root| !is_soap(*root, "Envelope")),
     }
 }
@@ -48,7 +48,7 @@ pub(crate) fn payload(document: &xml::Document) -> Option<Node<'_>> {
 /// The reason of a fault, if the envelope has one as its payload. Source: SOAP 1.1 section 4.4; SOAP 1.2 part 1, 5.4.2.
 pub(crate) fn fault_reason(document: &xml::Document) -> Option<String> {
     let fault = payload(document).filter(|payload| is_fault(*payload))?;
-    let children = fault.children().filter(|child| child.is_element());
+    let children = fault.elements();
     let mut reasons =
         children.filter(|child| matches!(child.local_name(), "faultstring" | "Reason"));
     Some(reasons.next().map_or_else(String::new, |reason| reason.string_value().trim().to_owned()))
@@ -176,7 +176,7 @@ fn write_header(
     }
     out.start_element(xml::QNameRef::new(prefix, namespace, "Header"))?;
     declare(header.declarations(), namespace, out)?;
-    for block in header.children().filter(|child| child.is_element()) {
+    for block in header.elements() {
         out.start_element(block.qname_ref())?;
         declare(block.declarations(), namespace, out)?;
         for attribute in block.attributes() {

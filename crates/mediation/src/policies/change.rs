@@ -56,13 +56,15 @@ fn field_name(reading: &mut PolicyReading<'_>) -> Option<Box<str>> {
     let parameter = "headerName";
     let name = reading.required(parameter)?;
     if !is_token(name) {
-        reading.wrong(parameter, format!("`{name}` is not the name of a header field"), "");
-        return None;
+        return reading.reject(
+            parameter,
+            format!("`{name}` is not the name of a header field"),
+            "",
+        );
     }
     if is_written_by_gateway(name) {
         let message = format!("the gateway writes `{name}` itself");
-        reading.wrong(parameter, message, "remove the policy");
-        return None;
+        return reading.reject(parameter, message, "remove the policy");
     }
     Some(name.into())
 }
@@ -101,12 +103,7 @@ pub(super) fn log(reading: &mut PolicyReading<'_>) -> Option<Box<dyn Mediator>> 
 
 /// Path and query below the endpoint's path.
 fn postfix(message: &Message) -> String {
-    match message.properties.get(PropertyScope::Axis2, POSTFIX) {
-        Some(set) => set.text().into_owned(),
-        None => {
-            message.head.property(PropertyScope::Axis2, POSTFIX).unwrap_or_default().into_owned()
-        }
-    }
+    message.property_text(PropertyScope::Axis2, POSTFIX).unwrap_or_default().into_owned()
 }
 
 fn set_postfix(scene: &Scene<'_>, message: &mut Message, postfix: String) -> Result<(), Failure> {
@@ -153,11 +150,8 @@ struct Path {
 impl Mediator for Path {
     fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
         let mut target = template::expand(&self.template, |name| {
-            let property = |name: &str| {
-                let set = message.properties.get(PropertyScope::Synapse, name);
-                let set = set.map(|value| value.text().into_owned());
-                set.or_else(|| Some(message.head.property(PropertyScope::Synapse, name)?.into()))
-            };
+            let property =
+                |name: &str| Some(message.property_text(PropertyScope::Synapse, name)?.into());
             property(&format!("uri.var.{name}")).or_else(|| property(name))
         });
         let path = target.split('?').next().unwrap_or_default();
@@ -209,8 +203,11 @@ pub(super) fn path(reading: &mut PolicyReading<'_>) -> Option<Box<dyn Mediator>>
     let is_plain = template.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#');
     if !template.starts_with('/') || !is_balanced || !is_plain {
         let message = format!("`{template}` is not a path");
-        reading.wrong("newResourcePath", message, "write `/pets/{id}`, without spaces and `#`");
-        return None;
+        return reading.reject(
+            "newResourcePath",
+            message,
+            "write `/pets/{id}`, without spaces and `#`",
+        );
     }
     Some(Box::new(Path { template: template.into(), keeps_query }))
 }
@@ -224,10 +221,7 @@ struct Method {
 impl Mediator for Method {
     fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
         const NAME: &str = "HTTP_METHOD";
-        let now = message.properties.get(PropertyScope::Axis2, NAME);
-        let now = now.map(|value| value.text().into_owned());
-        let own = || message.head.property(PropertyScope::Axis2, NAME).map(Into::into);
-        let now: String = now.or_else(own).unwrap_or_default();
+        let now = message.property_text(PropertyScope::Axis2, NAME).unwrap_or_default();
         if self.from.as_deref().is_none_or(|from| from == now) {
             let to = PropertyValue::new(self.to.clone());
             message.set(PropertyScope::Axis2, NAME, to, scene.budget)?;
@@ -242,10 +236,8 @@ pub(super) fn method(reading: &mut PolicyReading<'_>) -> Option<Box<dyn Mediator
     let from = reading.optional("currentMethod");
     let mut known = |name: &str, text: &str| {
         let found = METHODS.into_iter().find(|method| method.eq_ignore_ascii_case(text));
-        if found.is_none() {
-            reading.wrong(name, format!("`{text}` is not a method"), "write one such as `POST`");
-        }
-        found
+        let message = || format!("`{text}` is not a method");
+        found.or_else(|| reading.reject(name, message(), "write one such as `POST`"))
     };
     let to = known("updatedMethod", to)?.into();
     let from = match from {

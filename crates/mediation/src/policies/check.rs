@@ -220,12 +220,13 @@ pub(super) fn claim(reading: &mut PolicyReading<'_>) -> Option<Box<dyn Mediator>
     };
     // As in WSO2; there no token would match, so this is a mistake.
     let budget = Budget::default();
+    let accepts_others = reading.flag("shouldAllowValidation", false)?;
     if let Some(regex) = &regex
         && !regex.is_match(value, &budget).unwrap_or(true)
     {
         let message = format!("`accessVerificationClaimValue` does not match `{parameter}`");
-        reading.wrong(parameter, message, "no token would be accepted; correct one of them");
+        let help = "no token would be accepted; correct one of them";
+        return reading.reject(parameter, message, help);
     }
-    let accepts_others = reading.flag("shouldAllowValidation", false)?;
     Some(Box::new(Claim { name: name.into(), value: value.into(), regex, accepts_others }))
 }

@@ -70,8 +70,7 @@ pub(super) fn payload(reading: &mut PolicyReading<'_>) -> Option<Box<dyn Mediato
         "text" => (MediaType::Text, Format::Text),
         other => {
             let message = format!("unknown media type `{other}`");
-            reading.wrong("mediaType", message, "write `json`, `xml` or `text`");
-            return None;
+            return reading.reject("mediaType", message, "write `json`, `xml` or `text`");
         }
     };
     let template = template(reading, "payload", media)?;
@@ -91,9 +90,6 @@ pub(super) fn template(
     let settings = Settings::new(media).with_escape_xml(media == MediaType::Xml);
     match PayloadTemplate::compile(source, Vec::new(), settings) {
         Ok(template) => Some(template),
-        Err(error) => {
-            reading.wrong(name, format!("`{name}`: {error}"), "");
-            None
-        }
+        Err(error) => reading.reject(name, format!("`{name}`: {error}"), ""),
     }
 }

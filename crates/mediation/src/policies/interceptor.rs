@@ -339,8 +339,7 @@ pub(super) fn compile(reading: &mut PolicyReading<'_>) -> Option<Box<dyn Mediato
     let authority = authority.strip_suffix('/').unwrap_or(authority);
     if authority.is_empty() || authority.contains(['/', '?', '{', '}']) {
         let help = "write `https://host:port`: the gateway appends `/api/v1/handle-request`";
-        reading.wrong(URL, format!("`{url}` is more than scheme, host and port"), help);
-        return None;
+        return reading.reject(URL, format!("`{url}` is more than scheme, host and port"), help);
     }
     let list = reading.optional(INCLUDES).unwrap_or_default();
     let includes = match Includes::read(list, reading.flow) {
@@ -348,16 +347,14 @@ pub(super) fn compile(reading: &mut PolicyReading<'_>) -> Option<Box<dyn Mediato
         Err(message) => {
             let help = "list some of `request_headers`, `request_body`, `response_headers`, \
                         `response_body` and `invocation_context`, separated by commas";
-            reading.wrong(INCLUDES, message, help);
-            return None;
+            return reading.reject(INCLUDES, message, help);
         }
     };
     let seconds: u32 = reading.number(TIMEOUT, limits::INTERCEPTOR_TIMEOUT_S)?;
     let most_s = base::limits::CONFIGURED_MS_MAX / 1_000;
     if seconds == 0 || seconds > most_s {
         let message = format!("`{TIMEOUT}` must be between 1 and {most_s} seconds");
-        reading.wrong(TIMEOUT, message, "");
-        return None;
+        return reading.reject(TIMEOUT, message, "");
     }
     let path = if reading.flow == PolicyFlow::Request { "request" } else { "response" };
     let template = format!("{}/api/v1/handle-{path}", url.trim_end_matches('/'));

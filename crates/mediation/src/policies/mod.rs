@@ -82,8 +82,7 @@ mod schema {
 
     pub(super) fn compile(reading: &mut PolicyReading<'_>) -> Option<Box<dyn Mediator>> {
         let message = format!("this build of Penstock has no `{SCHEMA_VALIDATION}`");
-        reading.wrong("name", message, "build it with all its cargo features, as releases are");
-        None
+        reading.reject("name", message, "build it with all its cargo features, as releases are")
     }
 }
 

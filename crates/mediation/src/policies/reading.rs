@@ -43,9 +43,16 @@ impl<'p> PolicyReading<'p> {
         found
     }
 
-    pub(super) fn wrong(&mut self, name: &str, message: impl Into<String>, help: &str) {
+    /// Notes what is wrong with a parameter. The caller has nothing else to return then.
+    pub(super) fn reject<T>(
+        &mut self,
+        name: &str,
+        message: impl Into<String>,
+        help: &str,
+    ) -> Option<T> {
         let (parameter, message) = (Some(name.to_owned()), message.into());
         self.problems.push(PolicyProblem { parameter, message, help: help.to_owned() });
+        None
     }
 
     /// Text with `${...}`.
@@ -54,8 +61,7 @@ impl<'p> PolicyReading<'p> {
         match Text::new(source) {
             Ok(text) => Some(text),
             Err(error) => {
-                self.wrong(name, format!("`{name}`: {error}"), "write text, or `${...}` in it");
-                None
+                self.reject(name, format!("`{name}`: {error}"), "write text, or `${...}` in it")
             }
         }
     }
@@ -65,20 +71,14 @@ impl<'p> PolicyReading<'p> {
             None => Some(default),
             Some("true") => Some(true),
             Some("false") => Some(false),
-            Some(_) => {
-                self.wrong(name, format!("`{name}` must be true or false"), "");
-                None
-            }
+            Some(_) => self.reject(name, format!("`{name}` must be true or false"), ""),
         }
     }
 
     pub(super) fn number<T: FromStr>(&mut self, name: &str, default: T) -> Option<T> {
         let Some(text) = self.optional(name) else { return Some(default) };
-        let number = text.parse().ok();
-        if number.is_none() {
-            self.wrong(name, format!("`{name}` must be a whole number, not `{text}`"), "");
-        }
-        number
+        let message = || format!("`{name}` must be a whole number, not `{text}`");
+        text.parse().ok().or_else(|| self.reject(name, message(), ""))
     }
 
     /// `is_whole`: the pattern matches a whole text, as Java's `matches`.
@@ -88,10 +88,7 @@ impl<'p> PolicyReading<'p> {
             Regex::compile(if is_whole { &whole } else { source }, "", PATTERN_BYTES_MAX);
         match compiled {
             Ok(regex) => Some(regex),
-            Err(error) => {
-                self.wrong(name, format!("the pattern `{source}`: {error}"), "");
-                None
-            }
+            Err(error) => self.reject(name, format!("the pattern `{source}`: {error}"), ""),
         }
     }
 
@@ -122,7 +119,6 @@ impl<'p> PolicyReading<'p> {
         if has_scheme && is_plain {
             return Some(url);
         }
-        self.wrong(name, format!("`{url}` is not an absolute URL"), "write `https://host/path`");
-        None
+        self.reject(name, format!("`{url}` is not an absolute URL"), "write `https://host/path`")
     }
 }

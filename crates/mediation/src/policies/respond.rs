@@ -50,13 +50,12 @@ impl Mediator for Mock {
 pub(super) fn mock(reading: &mut PolicyReading<'_>) -> Option<Box<dyn Mediator>> {
     let status = reading.number("statusCode", 200)?;
     if !(200..600).contains(&status) {
-        reading.wrong("statusCode", format!("{status} is not the status of a response"), "");
-        return None;
+        let message = format!("{status} is not the status of a response");
+        return reading.reject("statusCode", message, "");
     }
     let content_type = reading.optional("contentType").unwrap_or("application/json");
     if !content_type.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic()) {
-        reading.wrong("contentType", "`contentType` has characters that no field has", "");
-        return None;
+        return reading.reject("contentType", "`contentType` has characters that no field has", "");
     }
     let media = match Format::of(content_type) {
         Format::Json => MediaType::Json,
@@ -99,8 +98,7 @@ pub(super) fn redirect(reading: &mut PolicyReading<'_>) -> Option<Box<dyn Mediat
     let status = reading.number("statusCode", 302)?;
     if !matches!(status, 301 | 302 | 303 | 307 | 308) {
         let message = format!("{status} is not the status of a redirect");
-        reading.wrong("statusCode", message, "write 301, 302, 303, 307 or 308");
-        return None;
+        return reading.reject("statusCode", message, "write 301, 302, 303, 307 or 308");
     }
     Some(Box::new(Redirect { status, url: reading.template("url")? }))
 }

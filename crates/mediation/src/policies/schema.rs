@@ -290,9 +290,6 @@ pub(super) fn compile(reading: &mut PolicyReading<'_>) -> Option<Box<dyn Mediato
     });
     match compiled {
         Ok(mediator) => Some(mediator),
-        Err(error) => {
-            reading.wrong(CONTRACT, format!("`{SCHEMA_VALIDATION}`: {error}"), "");
-            None
-        }
+        Err(error) => reading.reject(CONTRACT, format!("`{SCHEMA_VALIDATION}`: {error}"), ""),
     }
 }

@@ -452,16 +452,10 @@ impl Run {
                     Ok(()) => Answer::Response(response),
                     Err(failure) => {
                         branch.source = Source::Response(ask);
+                        let (scope, message) = (PropertyScope::Axis2, &mut branch.message);
                         let status = PropertyValue::count(usize::from(response.status()));
-                        match branch.message.set(
-                            PropertyScope::Axis2,
-                            HTTP_SC,
-                            status,
-                            &self.budget,
-                        ) {
-                            Ok(()) => Answer::Failed(failure, Some(response)),
-                            Err(failure) => Answer::Failed(failure, Some(response)),
-                        }
+                        let set = message.set(scope, HTTP_SC, status, &self.budget);
+                        Answer::Failed(set.err().unwrap_or(failure), Some(response))
                     }
                 }
             }

@@ -124,11 +124,8 @@ impl Target {
             }
             EndpointKind::Http { method, template } => {
                 target.method.clone_from(method);
-                let value = |name: &str| {
-                    let value = message.properties.get(PropertyScope::Synapse, name);
-                    let own = || message.head.property(PropertyScope::Synapse, name);
-                    value.map(|value| value.text().into_owned()).or_else(|| Some(own()?.into()))
-                };
+                let value =
+                    |name: &str| Some(message.property_text(PropertyScope::Synapse, name)?.into());
                 target.url = template::expand_url(template, value);
                 &[]
             }
@@ -288,12 +285,8 @@ fn is_rest(message: &Message, format: Option<EndpointFormat>) -> bool {
 
 /// `uri` with the rest of the request's target, `REST_URL_POSTFIX`, if the message is sent as REST.
 fn with_postfix(uri: &str, message: &Message, format: Option<EndpointFormat>) -> String {
-    let scope = PropertyScope::Axis2;
-    let set = message.properties.get(scope, "REST_URL_POSTFIX");
-    let postfix = match set {
-        Some(value) => value.text(),
-        None => message.head.property(scope, "REST_URL_POSTFIX").unwrap_or_default(),
-    };
+    let postfix = message.property_text(PropertyScope::Axis2, "REST_URL_POSTFIX");
+    let postfix = postfix.unwrap_or_default();
     if postfix.is_empty() || !is_rest(message, format) {
         return uri.to_owned();
     }

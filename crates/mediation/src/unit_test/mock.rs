@@ -3,7 +3,7 @@
 use model::Diagnostic;
 
 use super::compare::is_same;
-use super::read::{Reader, child, children, text};
+use super::read::{Reader, child, text};
 use crate::bench::BenchHead;
 use crate::{Body, Direction, EndpointKind, Format, Message, PlainHead, Target};
 
@@ -72,7 +72,7 @@ impl MockService {
             let help = "write the endpoint's name";
             reader.error(root, "the mock service has no `service-name`".to_owned(), Some(help));
         }
-        for resource in child(root, "resources").into_iter().flat_map(children) {
+        for resource in child(root, "resources").into_iter().flat_map(xml::Node::elements) {
             service.resources.push(MockResource::read(resource, &mut reader));
         }
         reader.finish(service)
@@ -134,7 +134,7 @@ impl MockResource {
         };
         let fields = |parent: Option<xml::Node<'_>>| {
             let headers = parent.and_then(|parent| child(parent, "headers"));
-            let all = headers.into_iter().flat_map(children);
+            let all = headers.into_iter().flat_map(xml::Node::elements);
             let of =
                 |node: xml::Node<'_>, name| node.attribute("", name).unwrap_or_default().to_owned();
             all.map(|header| (of(header, "name"), of(header, "value"))).collect()

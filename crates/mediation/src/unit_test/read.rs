@@ -62,7 +62,7 @@ impl UnitTest {
         } else {
             reader.error(root, "the unit test has no `artifacts`".to_owned(), None);
         }
-        for case in child(root, "test-cases").into_iter().flat_map(children) {
+        for case in child(root, "test-cases").into_iter().flat_map(xml::Node::elements) {
             test.cases.push(reader.case(case, test.cases.len()));
         }
         if let Some((unknown, nearest)) = misspelt(root) {
@@ -73,9 +73,9 @@ impl UnitTest {
             let help = Some("add a `test-case` to `test-cases`");
             reader.error(root, "the unit test has no test cases".to_owned(), help);
         }
-        for mock in child(root, "mock-services").into_iter().flat_map(children) {
+        for mock in child(root, "mock-services").into_iter().flat_map(xml::Node::elements) {
             // Inline, the element itself is the service.
-            let is_inline = children(mock).next().is_some();
+            let is_inline = mock.elements().next().is_some();
             test.mocks.push(match is_inline {
                 true => Content::Inline(serialise(mock), place(mock)),
                 false => content(mock),
@@ -92,9 +92,12 @@ impl Reader {
             Some(artefact) => test.subject = content(artefact),
             None => self.error(parent, "there is no `test-artifact`".to_owned(), None),
         }
-        let supports = child(parent, "supportive-artifacts").into_iter().flat_map(children);
+        let supports =
+            child(parent, "supportive-artifacts").into_iter().flat_map(xml::Node::elements);
         test.supports = supports.map(content).collect();
-        for resource in child(parent, "registry-resources").into_iter().flat_map(children) {
+        for resource in
+            child(parent, "registry-resources").into_iter().flat_map(xml::Node::elements)
+        {
             let folder = text(resource, "registry-path");
             let key = format!("{}/{}", folder.trim_end_matches('/'), text(resource, "file-name"));
             let found = resource_path(&key).zip(child(resource, "artifact").map(content));
@@ -111,7 +114,7 @@ impl Reader {
             }
         }
         let connectors = child(parent, "connector-resources");
-        if let Some(connector) = connectors.into_iter().flat_map(children).next() {
+        if let Some(connector) = connectors.into_iter().flat_map(xml::Node::elements).next() {
             let help = "call the service with the `call` mediator and a mock service";
             self.error(connector, "connectors are not served".to_owned(), Some(help));
         }
@@ -121,7 +124,7 @@ impl Reader {
         let name = node.attribute("", "name").filter(|name| !name.is_empty());
         let name = name.map_or_else(|| format!("test case {}", number + 1), str::to_owned);
         let input = child(node, "input").map(|input| self.input(input)).unwrap_or_default();
-        let written = child(node, "assertions").into_iter().flat_map(children);
+        let written = child(node, "assertions").into_iter().flat_map(xml::Node::elements);
         let written: Vec<_> = written.collect();
         let assertions: Vec<_> = written.iter().filter_map(|node| self.assertion(*node)).collect();
         if written.is_empty() {
@@ -134,7 +137,7 @@ impl Reader {
         let optional =
             |name| child(node, name).map(|child| value(child)).filter(|text| !text.is_empty());
         let mut properties = Vec::new();
-        for property in child(node, "properties").into_iter().flat_map(children) {
+        for property in child(node, "properties").into_iter().flat_map(xml::Node::elements) {
             let scope = match property.attribute("", "scope").unwrap_or("default") {
                 "" | "default" => PropertyScope::Synapse,
                 "axis2" => PropertyScope::Axis2,
@@ -148,7 +151,7 @@ impl Reader {
             let of = |name| property.attribute("", name).unwrap_or_default().to_owned();
             properties.push((scope, of("name"), of("value")));
         }
-        for unknown in children(node) {
+        for unknown in node.elements() {
             let name = unknown.local_name();
             if !INPUT.contains(&name) {
                 let nearest = base::names::nearest(name, INPUT);
@@ -221,7 +224,7 @@ const INPUT: [&str; 5] =
 /// An element of a unit test that is none, and the one that it is nearest to.
 fn misspelt<'d>(root: xml::Node<'d>) -> Option<(xml::Node<'d>, &'static str)> {
     const KNOWN: [&str; 3] = ["artifacts", "test-cases", "mock-services"];
-    let unknown = children(root).filter(|child| !KNOWN.contains(&child.local_name()));
+    let unknown = root.elements().filter(|child| !KNOWN.contains(&child.local_name()));
     let mut found =
         unknown.filter_map(|child| Some((child, base::names::nearest(child.local_name(), KNOWN)?)));
     found.next()
@@ -229,7 +232,7 @@ fn misspelt<'d>(root: xml::Node<'d>) -> Option<(xml::Node<'d>, &'static str)> {
 
 /// A file's path, or what is written in place of it.
 fn content(node: xml::Node<'_>) -> Content {
-    match children(node).next() {
+    match node.elements().next() {
         Some(inline) => Content::Inline(serialise(inline), place(inline)),
         None => Content::File(value(node), place(node)),
     }
@@ -237,7 +240,7 @@ fn content(node: xml::Node<'_>) -> Content {
 
 /// The text of an element, or the markup in it.
 fn value(node: xml::Node<'_>) -> String {
-    match children(node).next() {
+    match node.elements().next() {
         Some(inline) => String::from_utf8_lossy(&serialise(inline)).into_owned(),
         None => node.string_value().trim().to_owned(),
     }
@@ -249,11 +252,7 @@ pub(super) fn text(parent: xml::Node<'_>, name: &str) -> String {
 }
 
 pub(super) fn child<'d>(parent: xml::Node<'d>, name: &str) -> Option<xml::Node<'d>> {
-    children(parent).find(|child| child.local_name() == name)
-}
-
-pub(super) fn children<'d>(parent: xml::Node<'d>) -> impl Iterator<Item = xml::Node<'d>> {
-    parent.children().filter(|child| child.is_element())
+    parent.elements().find(|child| child.local_name() == name)
 }
 
 fn place(node: xml::Node<'_>) -> Place {

@@ -1,11 +1,11 @@
 //! The blocks of WS-Addressing that an endpoint adds.
 
-use std::sync::Arc;
-
-use penstock_mediation::{Ask, Event, Exchange, Run};
+use penstock_mediation::{Ask, Event, Exchange};
 use xpath::Budget;
 
-use crate::host::{World, diagnostics, drive, flow, program, request, streaming};
+use crate::host::{
+    World, begin, diagnostics, drive, first_exchange, flow, program, request, streaming,
+};
 
 /// What the endpoint `e` gets of a SOAP message that has blocks of WS-Addressing already.
 fn addressed(endpoints: &str, steps: &str) -> Exchange {
@@ -19,16 +19,14 @@ fn addressed(endpoints: &str, steps: &str) -> Exchange {
          <w:ReplyTo><w:Address>http://old/reply</w:Address></w:ReplyTo><k xmlns=\"urn:k\">kept</k></s:Header>\
          <s:Body><a/></s:Body></s:Envelope>",
     );
-    let mut run = Run::new(Arc::clone(&program), flow(&program), message, Budget::default());
-    let Event::Ask(_, Ask::Exchange(exchange)) = run.next(&World::default()) else { panic!() };
-    *exchange
+    first_exchange(&program, message)
 }
 
 /// The header blocks of an envelope: namespace, name and text.
 fn blocks(envelope: &[u8]) -> String {
     let document = xml::Document::parse(envelope).unwrap();
     let header = document.root().descendants().find(|node| node.local_name() == "Header").unwrap();
-    let blocks = header.children().filter(|block| block.is_element());
+    let blocks = header.elements();
     let blocks = blocks.map(|block| {
         let year = block.namespace().split(['/', ':']).find(|part| part.starts_with("20"));
         format!("{}{}={}", year.unwrap_or_default(), block.local_name(), block.string_value())
@@ -98,8 +96,7 @@ fn a_long_body_gets_its_blocks_on_a_thread_for_heavy_work() {
         format!("<inSequence><call>{endpoint}</call><respond/></inSequence>"),
     ] {
         let program = program(&format!("<proxy name=\"P\"><target>{target}</target></proxy>"));
-        let mut run =
-            Run::new(Arc::clone(&program), flow(&program), request(&long), Budget::default());
+        let mut run = begin(&program, request(&long));
         assert!(matches!(run.next(&World::default()), Event::Heavy), "{target}");
         let Event::Ask(_, Ask::Exchange(exchange)) = run.next_heavy(&World::default()) else {
             panic!("{target}")

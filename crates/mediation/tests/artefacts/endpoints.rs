@@ -1,12 +1,11 @@
 //! Where messages are sent, and how.
 
-use std::sync::Arc;
-
 use penstock_mediation::{Ask, Body, Code, Direction, Event, Format, Message, PlainHead, Run};
 use xpath::Budget;
 
 use crate::host::{
-    ENDPOINTS, World, diagnostics, drive, echo, flow, program, proxy, request, streaming,
+    ENDPOINTS, World, diagnostics, drive, echo, first_exchange, flow, program, proxy, request,
+    streaming,
 };
 
 #[test]
@@ -72,8 +71,7 @@ fn soap_is_posted_to_the_address_of_an_endpoint_without_the_rest_of_the_path() {
         };
         let body = Body::held(Format::of(content_type), b"<a/>".to_vec());
         let message = Message::new(Direction::Request, Box::new(head), body);
-        let mut run = Run::new(Arc::clone(&program), flow(&program), message, Budget::default());
-        let Event::Ask(_, Ask::Exchange(exchange)) = run.next(&World::default()) else { panic!() };
+        let exchange = first_exchange(&program, message);
         (exchange.target.url, exchange.target.method)
     };
     let address = |format: &str| format!("<address uri=\"http://h/x\" {format}/>");
@@ -115,8 +113,7 @@ fn the_scheme_of_a_request_chooses_the_port_of_a_member() {
         let program = program(&format!("<proxy name=\"P\"><target>{target}</target></proxy>"));
         let mut message = request("1");
         message.arrival.secure = secure;
-        let mut run = Run::new(Arc::clone(&program), flow(&program), message, Budget::default());
-        let Event::Ask(_, Ask::Exchange(exchange)) = run.next(&World::default()) else { panic!() };
+        let exchange = first_exchange(&program, message);
         exchange.target.members[0].url.clone()
     };
     let both = " httpPort=\"1\" httpsPort=\"2\"";
@@ -140,9 +137,7 @@ fn a_group_of_endpoints_is_resolved_for_the_host() {
         let artefacts =
             format!("{ENDPOINTS}{}<proxy name=\"P\"><target endpoint=\"g\"/></proxy>", group(kind));
         let program = program(&artefacts);
-        let mut run =
-            Run::new(Arc::clone(&program), flow(&program), request("1"), Budget::default());
-        let Event::Ask(_, Ask::Exchange(exchange)) = run.next(&World::default()) else { panic!() };
+        let exchange = first_exchange(&program, request("1"));
         let [first, second] = &*exchange.target.members else { panic!("{:?}", exchange.target) };
         assert_eq!((&*first.url, &*second.members[0].url), ("http://a/", "http://b/"), "{kind}");
         assert_eq!(exchange.target.endpoint, program.endpoint("g"));
@@ -247,9 +242,7 @@ fn what_an_endpoint_sets_is_sent_with_the_message() {
         );
         let text = format!("{named}<proxy name=\"P\"><target{target}</target></proxy>");
         let program = program(&text);
-        let mut run =
-            Run::new(Arc::clone(&program), flow(&program), request("1"), Budget::default());
-        let Event::Ask(_, Ask::Exchange(exchange)) = run.next(&World::default()) else { panic!() };
+        let exchange = first_exchange(&program, request("1"));
         assert_eq!(exchange.target.url, "http://h/7");
         assert_eq!(exchange.message.head.field("X-From").as_deref(), Some("me"));
     }
@@ -261,8 +254,7 @@ fn an_endpoint_has_credentials_and_a_host_of_its_own() {
          <endpoint><http uri-template=\"http://h/\"><authentication><basicAuth><username>Aladdin</username>\
          <password>{concat('open ', 'sesame')}</password></basicAuth></authentication></http></endpoint>";
     let program = program(&format!("<proxy name=\"P\"><target{target}</target></proxy>"));
-    let mut run = Run::new(Arc::clone(&program), flow(&program), request("1"), Budget::default());
-    let Event::Ask(_, Ask::Exchange(exchange)) = run.next(&World::default()) else { panic!() };
+    let exchange = first_exchange(&program, request("1"));
     let sent = exchange.target;
     // RFC 7617 section 2.
     assert_eq!(sent.authorization.as_deref(), Some("Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ=="));

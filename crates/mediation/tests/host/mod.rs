@@ -21,11 +21,16 @@ pub(crate) struct World {
     /// Since the start of the test, in milliseconds.
     time: Cell<i64>,
     memory: Memory,
+    has_id: bool,
 }
 
 impl World {
     pub(crate) fn of(program: &Program) -> Self {
         Self { memory: Memory::new(program), ..Self::default() }
+    }
+
+    pub(crate) fn with_id() -> Self {
+        Self { has_id: true, ..Self::default() }
     }
 
     pub(crate) fn advance(&self, ms: i64) {
@@ -38,9 +43,9 @@ impl Environment for World {
         1_700_000_000_000 + self.time.get()
     }
 
-    /// Only what is sent has one.
+    /// Only what is sent has one, unless the run has one, too.
     fn message_id(&self, number: u32) -> Option<Cow<'_, str>> {
-        (number > 0).then(|| format!("urn:uuid:{number}").into())
+        (number > 0 || self.has_id).then(|| format!("urn:uuid:{number}").into())
     }
 
     fn memory(&self) -> Option<&Memory> {
@@ -124,6 +129,22 @@ pub(crate) enum Outcome {
 }
 
 impl Ran {
+    /// The response.
+    #[track_caller]
+    pub(crate) fn message(self) -> Message {
+        let Outcome::Responded(message) = self.outcome else { panic!("{self:?}") };
+        *message
+    }
+
+    /// Its body as the client gets it, and its content type.
+    #[track_caller]
+    pub(crate) fn finish(self) -> (String, String) {
+        let mut message = self.message();
+        let bytes = message.finish(&Budget::default()).unwrap().unwrap();
+        let content_type = message.head.field("Content-Type").unwrap_or_default();
+        (String::from_utf8_lossy(&bytes).into_owned(), content_type.into_owned())
+    }
+
     /// The body of the response.
     #[track_caller]
     pub(crate) fn body(&self) -> String {
@@ -132,9 +153,9 @@ impl Ran {
     }
 
     #[track_caller]
-    pub(crate) fn failure(&self) -> &Failure {
+    pub(crate) fn failure(&self) -> Failure {
         let Outcome::Failed(failure) = &self.outcome else { panic!("{self:?}") };
-        failure
+        failure.clone()
     }
 }
 
@@ -249,12 +270,29 @@ pub(crate) fn flow(program: &Program) -> Flow {
     proxy.flow
 }
 
-/// Runs a proxy with this target; `artefacts` are others.
+/// A program of endpoints and a proxy with this target; `artefacts` are others.
+#[track_caller]
+pub(crate) fn of_proxy(artefacts: &str, target: &str) -> Arc<Program> {
+    program(&format!("{ENDPOINTS}{artefacts}<proxy name=\"P\"><target{target}</target></proxy>"))
+}
+
+/// Runs such a proxy.
 #[track_caller]
 pub(crate) fn proxy(artefacts: &str, target: &str, endpoint: &Endpoint) -> Ran {
-    let proxy = format!("{ENDPOINTS}{artefacts}<proxy name=\"P\"><target{target}</target></proxy>");
-    let program = program(&proxy);
-    drive(&program, flow(&program), request("1"), endpoint)
+    drive_run(begin(&of_proxy(artefacts, target), request("1")), endpoint)
+}
+
+/// The run of a message through the only proxy.
+pub(crate) fn begin(program: &Arc<Program>, message: Message) -> Run {
+    Run::new(Arc::clone(program), flow(program), message, Budget::default())
+}
+
+/// The first thing that it sends.
+#[track_caller]
+pub(crate) fn first_exchange(program: &Arc<Program>, message: Message) -> Exchange {
+    let event = begin(program, message).next(&World::default());
+    let Event::Ask(_, Ask::Exchange(exchange)) = event else { panic!("{event:?}") };
+    *exchange
 }
 
 /// The action and the longest wait that a message says.

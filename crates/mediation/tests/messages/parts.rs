@@ -3,8 +3,7 @@
 use penstock_mediation::{Body, Format};
 use xpath::Budget;
 
-use super::support::{logged, message, run};
-use super::{JSON, SOAP};
+use super::{JSON, SOAP, logged, message, run};
 
 #[test]
 fn forms_and_multipart_are_xml_to_expressions() {
@@ -110,7 +109,7 @@ fn an_edited_envelope_keeps_its_attachments() {
     assert_eq!(run(with, latin).finish().0, package(new, "\u{e9}!"));
 
     let twice = edit.replace("SUN", "x") + edit;
-    let mut sent = run(&twice, message(PACKAGE, &package("", "IBM"))).message;
+    let mut sent = run(&twice, message(PACKAGE, &package("", "IBM"))).message();
     let budget = Budget::default();
     let written = sent.finish(&budget).unwrap().unwrap();
     assert_eq!(written, package("", "SUN"));

@@ -38,7 +38,8 @@ impl Encoding {
 
     /// Whether it can encode `c`.
     #[inline]
-    pub(super) fn has(self, c: char) -> bool {
+    #[must_use]
+    pub fn has(self, c: char) -> bool {
         match self {
             Self::Utf8 | Self::Utf16 => true,
             Self::UsAscii => c.is_ascii(),
@@ -46,8 +47,12 @@ impl Encoding {
         }
     }
 
+    /// Checks text that is written without character references.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotInEncoding`].
     #[inline]
-    pub(super) fn check(self, text: &str) -> Result<(), Error> {
+    pub fn check(self, text: &str) -> Result<(), Error> {
         if matches!(self, Self::Utf8 | Self::Utf16) {
             return Ok(());
         }

@@ -212,7 +212,7 @@ impl<'t> Compiler<'t> {
     }
 
     pub(super) fn text(&mut self, node: Node<'t>) -> Compiled {
-        if let Some(child) = node.children().find(|child| child.is_element()) {
+        if let Some(child) = node.elements().next() {
             return Err(self.invalid(child, "`xsl:text` may contain text only"));
         }
         let text = node.string_value().into_owned();

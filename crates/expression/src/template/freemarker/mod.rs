@@ -20,8 +20,8 @@ mod nodes;
 mod parse;
 mod whitespace;
 
+use crate::cursor::Operator;
 use crate::limits;
-
 use crate::{BodyUse, Budget, Error, EvalContext, Expression, SyntaxError};
 
 /// A compiled template with its arguments.
@@ -106,23 +106,6 @@ enum LoopProperty {
     IsLast,
     IsOdd,
     IsEven,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Operator {
-    Add,
-    Subtract,
-    Multiply,
-    Divide,
-    Modulo,
-    Equal,
-    NotEqual,
-    Less,
-    LessOrEqual,
-    Greater,
-    GreaterOrEqual,
-    And,
-    Or,
 }
 
 impl FreeMarker {

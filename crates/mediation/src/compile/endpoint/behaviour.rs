@@ -19,7 +19,7 @@ impl Compiler {
         let own = text(element);
         if !own.is_empty() && element.children().next().is_none() {
             let help = format!("write `<duration>{own}</duration>` in it, in milliseconds");
-            self.warning(element, "the text of `timeout` has no effect".to_owned(), Some(help));
+            self.warning(element, "the text of `timeout` has no effect", Some(&help));
         }
         for part in element.children() {
             match part.name() {
@@ -38,9 +38,8 @@ impl Compiler {
             "fault" => TimeoutAction::Fault,
             "discard" => TimeoutAction::Discard,
             other => {
-                let help = "write `fault` or `discard`".to_owned();
-                self.error(element, format!("`responseAction` is `{other}`"), Some(help));
-                return None;
+                let help = "write `fault` or `discard`";
+                return self.reject(element, format!("`responseAction` is `{other}`"), Some(help));
             }
         };
         Some(())
@@ -58,7 +57,7 @@ impl Compiler {
                     suspend.factor = self.number(&part)?;
                     if !suspend.factor.is_finite() {
                         let message = format!("`progressionFactor` is `{}`", text(&part));
-                        self.error(&part, message, Some("write a number".to_owned()));
+                        self.error(&part, message, Some("write a number"));
                     }
                 }
                 _ => {
@@ -84,7 +83,7 @@ impl Compiler {
         let help = format!(
             "write <suspendOnFailure> with <initialDuration>{initial_ms}</initialDuration>"
         );
-        self.warning(element, "`suspendDurationOnFailure` is obsolete".to_owned(), Some(help));
+        self.warning(element, "`suspendDurationOnFailure` is obsolete", Some(&help));
         Some(())
     }
 
@@ -110,20 +109,17 @@ impl Compiler {
             let Some(grant) = grant else {
                 let help =
                     "write `clientCredentials`, `passwordCredentials` or `authorizationCode`";
-                self.error(&oauth, "`oauth` has no grant".to_owned(), Some(help.to_owned()));
-                return None;
+                return self.reject(&oauth, "`oauth` has no grant", Some(help));
             };
             return self.client(&grant).map(|client| Credentials::Token(Box::new(client)));
         }
         let Some(basic) = element.child("basicAuth") else {
-            let help = "write `basicAuth` or `oauth`".to_owned();
-            self.error(element, "`authentication` says nothing".to_owned(), Some(help));
-            return None;
+            let help = "write `basicAuth` or `oauth`";
+            return self.reject(element, "`authentication` says nothing", Some(help));
         };
         let mut read = |name: &'static str| {
             let Some(part) = basic.child(name) else {
-                self.error(&basic, format!("`basicAuth` needs a `{name}`"), None);
-                return None;
+                return self.reject(&basic, format!("`basicAuth` needs a `{name}`"), None);
             };
             let written = text(&part);
             let computed = part.computed(self, &written)?;
@@ -171,19 +167,15 @@ impl Compiler {
                 BackendGrant::Password { username: take("username"), password: take("password") }
             }
             "authorizationCode" => BackendGrant::RefreshToken(take("refreshToken")),
-            other => {
-                self.error(grant, format!("`oauth` has no grant `{other}`"), None);
-                return None;
-            }
+            other => return self.reject(grant, format!("`oauth` has no grant `{other}`"), None),
         };
         client.in_form = match texts.remove("authMode").unwrap_or_default().to_lowercase().as_str()
         {
             "" | "header" => false,
             "payload" => true,
             other => {
-                let help = "write `header` or `payload`".to_owned();
-                self.error(grant, format!("`authMode` is `{other}`"), Some(help));
-                return None;
+                let help = "write `header` or `payload`";
+                return self.reject(grant, format!("`authMode` is `{other}`"), Some(help));
             }
         };
         for name in &missing {
@@ -191,8 +183,7 @@ impl Compiler {
         }
         if !["https://", "http://"].iter().any(|scheme| client.token_url.starts_with(scheme)) {
             let message = format!("`tokenUrl` is `{}`", client.token_url);
-            self.error(grant, message, Some("write a URL with https://".to_owned()));
-            return None;
+            return self.reject(grant, message, Some("write a URL with https://"));
         }
         missing.is_empty().then_some(client)
     }
@@ -211,19 +202,17 @@ impl Compiler {
             };
             let Some(value) = self.program.configs.get(name) else {
                 let help = format!("set the environment variable `{name}`");
-                self.error(element, format!("`configs.{name}` has no value"), Some(help));
-                return None;
+                return self.reject(element, format!("`configs.{name}` has no value"), Some(&help));
             };
             constant.push_str(before);
             constant.push_str(value);
             rest = after;
         }
         if is_expression {
-            let help = "write the value, or `${configs.NAME}`".to_owned();
+            let help = "write the value, or `${configs.NAME}`";
             let name = element.name();
             let message = format!("`{name}` is an expression: tokens are not for one message");
-            self.error(element, message, Some(help));
-            return None;
+            return self.reject(element, message, Some(help));
         }
         constant.push_str(rest);
         Some(constant)
@@ -236,7 +225,7 @@ impl Compiler {
         if element.flag(self, "separateListener", false)? {
             let message = "`separateListener` has no effect: the response comes with the request";
             let help = "remove it, if the service responds on the connection of the request";
-            self.warning(element, message.to_owned(), Some(help.to_owned()));
+            self.warning(element, message, Some(help));
         }
         element.finish(self);
         Some(version)
@@ -267,8 +256,7 @@ impl Compiler {
             match code.parse() {
                 Ok(code) => codes.push(code),
                 Err(_) => {
-                    self.error(element, format!("`{code}` is not an error code"), None);
-                    return None;
+                    return self.reject(element, format!("`{code}` is not an error code"), None);
                 }
             }
         }

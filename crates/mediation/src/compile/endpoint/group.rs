@@ -21,13 +21,13 @@ impl Compiler {
         let algorithm = algorithm.rsplit('.').next().unwrap_or_default();
         let is_weighted = algorithm == "WeightedRoundRobin";
         if !is_weighted && !matches!(algorithm, "RoundRobin" | "roundRobin") {
-            let help = "write `RoundRobin` or `WeightedRoundRobin`".to_owned();
+            let help = "write `RoundRobin` or `WeightedRoundRobin`";
             self.error(child, format!("`algorithm` is `{algorithm}`"), Some(help));
         }
         let (members, weights): (_, Vec<_>) = self.members(child)?.into_iter().unzip();
         if !is_weighted && weights.iter().any(Option::is_some) {
-            let help = "write algorithm=\"WeightedRoundRobin\"".to_owned();
-            self.warning(child, "the weights of the members have no effect".to_owned(), Some(help));
+            let help = "write algorithm=\"WeightedRoundRobin\"";
+            self.warning(child, "the weights of the members have no effect", Some(help));
         }
         let weight = |own: Option<u32>| own.filter(|_| is_weighted).unwrap_or(1);
         let weights = weights.into_iter().map(weight).collect();
@@ -71,8 +71,7 @@ impl Compiler {
         if members.is_empty() || members.len() > limits::ENDPOINT_MEMBERS_MAX {
             let most = limits::ENDPOINT_MEMBERS_MAX;
             let message = format!("`{}` needs 1 to {most} endpoints", child.name());
-            self.error(child, message, None);
-            return None;
+            return self.reject(child, message, None);
         }
         Some(members)
     }
@@ -81,9 +80,8 @@ impl Compiler {
     fn check_members(&mut self, child: &Element<'_>, members: &[(EndpointId, Option<u32>)]) {
         let mut endpoints = members.iter().filter_map(|(id, _)| self.program.endpoint_at(*id));
         if endpoints.any(|one| !one.properties.is_empty()) {
-            let help = "give it to the group, or set it by `property` before".to_owned();
-            let message = "a property of a member is not served".to_owned();
-            self.error(child, message, Some(help));
+            let help = "give it to the group, or set it by `property` before";
+            self.error(child, "a property of a member is not served", Some(help));
         }
         // Each recipient gets a copy.
         if child.name() == "recipientlist" {
@@ -100,11 +98,11 @@ impl Compiler {
         for (name, _) in differ.into_iter().filter(|(_, differs)| *differs) {
             let help = format!("give them the same `{name}`, or send to each by a `filter`");
             let message = format!("all members get the `{name}` of the first that has one");
-            self.warning(child, message, Some(help));
+            self.warning(child, message, Some(&help));
         }
         if discards {
-            let help = "write `drop` into the fault sequence for the error 101504".to_owned();
-            let message = "`discard` of a member has no effect: the message fails".to_owned();
+            let help = "write `drop` into the fault sequence for the error 101504";
+            let message = "`discard` of a member has no effect: the message fails";
             self.warning(child, message, Some(help));
         }
     }

@@ -20,22 +20,20 @@ impl Compiler {
         let values = self.template_values(element, name, template.as_ref())?;
         let Some(template) = template else {
             let help = nearest(name, self.endpoint_templates.keys());
-            self.error(element, format!("there is no endpoint template `{name}`"), help);
-            return None;
+            let message = format!("there is no endpoint template `{name}`");
+            return self.reject(element, message, help.as_deref());
         };
         self.artefacts.uses("template", name);
         let room = limits::TEMPLATES_BYTES_MAX.saturating_sub(self.template_bytes);
         let Some(text) = template.fill(&values, room) else {
-            let message = "endpoint templates take too much memory with their values".to_owned();
-            self.error(element, message, None);
-            return None;
+            let message = "endpoint templates take too much memory with their values";
+            return self.reject(element, message, None);
         };
         self.template_bytes = self.template_bytes.saturating_add(text.len());
         let document = match xml::Document::parse(text.as_bytes()) {
             Ok(document) => document,
             Err(error) => {
-                self.error(element, format!("the template `{name}`: {error}"), None);
-                return None;
+                return self.reject(element, format!("the template `{name}`: {error}"), None);
             }
         };
         let before = self.diagnostics.len();

@@ -14,9 +14,7 @@ pub(in crate::mediators) fn compile(
     element: &Element<'_>,
 ) -> Option<Box<dyn Mediator>> {
     let (Some(from), Some(to)) = (element.child("source"), element.child("target")) else {
-        let message = "`enrich` needs a `source` and a `target`".to_owned();
-        compiler.error(element, message, None);
-        return None;
+        return compiler.reject(element, "`enrich` needs a `source` and a `target`", None);
     };
     let moves = !from.flag(compiler, "clone", true)?;
     from.ignore(&["type"]);
@@ -44,10 +42,8 @@ pub(in crate::mediators) fn compile(
         Source::Envelope | Source::Body | Source::Property(..) | Source::Computed(_) => false,
     };
     if is_json && action == Action::Sibling && matches!(target, Target::Body(_)) {
-        let help = "write `child`, or `replace`".to_owned();
-        let message = "JSON has nothing beside the body".to_owned();
-        compiler.error(&to, message, Some(help));
-        return None;
+        let help = "write `child`, or `replace`";
+        return compiler.reject(&to, "JSON has nothing beside the body", Some(help));
     }
     Some(Box::new(Enrich { source, moves, target, action }))
 }
@@ -75,10 +71,8 @@ fn source(compiler: &mut Compiler, from: &Element<'_>) -> Option<Source> {
             })
         }
         other => {
-            let help =
-                "write `custom`, `envelope`, `body`, `property`, `variable` or `inline`".to_owned();
-            compiler.error(from, format!("`type` is `{other}`"), Some(help));
-            None
+            let help = "write `custom`, `envelope`, `body`, `property`, `variable` or `inline`";
+            compiler.reject(from, format!("`type` is `{other}`"), Some(help))
         }
     }
 }
@@ -89,8 +83,7 @@ fn variable(compiler: &mut Compiler, element: &Element<'_>) -> Option<Box<str>> 
     let name = element.optional("variable").unwrap_or(text.trim());
     if name.is_empty() {
         let help = format!("write <{} type=\"variable\">name</{0}>", element.name());
-        compiler.error(element, "the variable has no name".to_owned(), Some(help));
-        return None;
+        return compiler.reject(element, "the variable has no name", Some(&help));
     }
     Some(name.into())
 }
@@ -106,9 +99,7 @@ fn removed(compiler: &mut Compiler, from: &Element<'_>, to: &Element<'_>) -> Opt
         (false, true) => nodes(compiler, from, path).map(Target::Custom),
         (true, true) => {
             let help = "write `json-eval(...)`, or the type `custom` and `$ctx:name//...`";
-            let message = format!("`{path}` selects nothing in a property");
-            compiler.error(from, message, Some(help.to_owned()));
-            None
+            compiler.reject(from, format!("`{path}` selects nothing in a property"), Some(help))
         }
     }
 }
@@ -118,9 +109,7 @@ fn nodes(compiler: &mut Compiler, at: &Element<'_>, path: &str) -> Option<Expres
     let path = at.compiled(compiler, path)?;
     if !path.selects_nodes() {
         let help = "write a path, such as `//name`, or `json-eval($.name)`; for a property, the type `property`";
-        let message = format!("`{path}` selects no part of the body");
-        compiler.error(at, message, Some(help.to_owned()));
-        return None;
+        return compiler.reject(at, format!("`{path}` selects no part of the body"), Some(help));
     }
     Some(path)
 }
@@ -162,8 +151,7 @@ fn property_named(compiler: &mut Compiler, to: &Element<'_>, source: &str) -> Op
         _ => {
             let help =
                 "write `get-property('name')`, or the scope `axis2` or `operation` before it";
-            compiler.error(to, format!("`{source}` names no property"), Some(help.to_owned()));
-            return None;
+            return compiler.reject(to, format!("`{source}` names no property"), Some(help));
         }
     };
     Some(Target::Property(scope, name.into()))
@@ -194,16 +182,13 @@ fn target(compiler: &mut Compiler, to: &Element<'_>, action: Action) -> Option<T
             let paths = json_target::paths(compiler, to, source, false)?;
             let Some(path) = paths.into_iter().next() else {
                 let message = format!("`{source}` names no member of an object");
-                compiler.error(to, message, Some("write `json-eval($.name)`".to_owned()));
-                return None;
+                return compiler.reject(to, message, Some("write `json-eval($.name)`"));
             };
             Target::Key(path)
         }
         other => {
-            let help =
-                "write `custom`, `envelope`, `body`, `property`, `variable` or `key`".to_owned();
-            compiler.error(to, format!("`type` is `{other}`"), Some(help));
-            return None;
+            let help = "write `custom`, `envelope`, `body`, `property`, `variable` or `key`";
+            return compiler.reject(to, format!("`type` is `{other}`"), Some(help));
         }
     };
     let fits = match target {
@@ -214,9 +199,8 @@ fn target(compiler: &mut Compiler, to: &Element<'_>, action: Action) -> Option<T
         Target::Envelope | Target::Key(_) => action == Action::Replace,
     };
     if !fits {
-        let help = "replace it, or name a part of the body by `xpath`".to_owned();
-        let message = format!("this `action` does not fit the target `{of}`");
-        compiler.error(to, message, Some(help));
+        let help = "replace it, or name a part of the body by `xpath`";
+        compiler.error(to, format!("this `action` does not fit the target `{of}`"), Some(help));
     }
     fits.then_some(target)
 }

@@ -140,7 +140,7 @@ impl Xml {
         for element in descendants {
             budget.charge_steps(1)?;
             elements += 1;
-            let children = element.children().filter(|child| child.is_element()).count();
+            let children = element.elements().count();
             let longest = element.attributes().map(|attribute| attribute.text().len()).max();
             let excess = if elements > self.elements {
                 Some("more elements than `maxElementCount`")

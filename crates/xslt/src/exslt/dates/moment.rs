@@ -4,6 +4,7 @@ use std::fmt;
 
 use time::util::is_leap_year;
 use time::{Date, Month, OffsetDateTime};
+use xpath::dates::{DAYS, MONTHS};
 
 use super::duration::{DAY, Duration, SECOND, nanos, seconds_text};
 
@@ -31,14 +32,6 @@ pub(super) struct Moment {
     /// Minutes east of UTC.
     pub(super) zone: Option<i64>,
 }
-
-#[rustfmt::skip]
-pub(super) const MONTHS: [&str; 12] = [
-    "January", "February", "March", "April", "May", "June",
-    "July", "August", "September", "October", "November", "December",
-];
-pub(super) const DAYS: [&str; 7] =
-    ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 
 fn name(names: &'static [&'static str], at: i64) -> Option<&'static str> {
     names.get(usize::try_from(at).ok()?).copied()

@@ -5,9 +5,11 @@
 //! number extends as far as there are digits unless another number follows directly, whitespace before a component is
 //! skipped, and text after the end of the pattern is ignored. Unlike there, values out of range are errors.
 
+use xpath::dates::{DAYS, MONTHS};
+
 use super::super::Evaluated;
 use super::super::arguments::fail;
-use super::moment::{DAYS, Kind, MONTHS, Moment, days_in};
+use super::moment::{Kind, Moment, days_in};
 use super::picture::{Piece, Pieces};
 
 /// Maximum number of digits of a number.
