@@ -375,6 +375,13 @@ fn hostile_archives_are_rejected() {
     let names: Vec<String> = (0..=limits::ARCHIVE_ENTRIES_MAX).map(|n| n.to_string()).collect();
     let many: Vec<_> = names.iter().map(|name| (&**name, "")).collect();
     rejected(&archive(&many), "10001 entries");
+    // The true number may be in a record of a larger format, however few this one says.
+    for (at, bytes) in [(8, 4), (12, 4), (16, 4)] {
+        let mut larger = one("a");
+        let field = larger.len().saturating_sub(22).saturating_add(at);
+        larger[field..field.saturating_add(bytes)].fill(0xff);
+        rejected(&larger, "65535 entries; the limit is 10000");
+    }
     // Both names have the same length, so that one can replace the other.
     let mut twice = archive(&[("one", "x"), ("two", "y")]);
     while let Some(at) = twice.windows(3).position(|window| window == b"two") {
