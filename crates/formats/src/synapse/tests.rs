@@ -393,6 +393,31 @@ fn hostile_archives_are_rejected() {
     rejected(&cut, "not a valid archive");
 }
 
+#[test]
+fn many_missing_artefacts_are_reported_at_once() {
+    let index = format!(
+        "<artifacts><artifact name=\"a\" version=\"1\" type=\"carbon/application\">{}</artifact></artifacts>",
+        (0..20_000)
+            .map(|n| format!("<dependency artifact=\"missing{n}\" version=\"1\"/>"))
+            .collect::<String>()
+    );
+    let manifests: Vec<(String, String)> = (0..3_000)
+        .map(|n| {
+            let manifest =
+                format!("<artifact name=\"present{n}\" version=\"1\" type=\"synapse/sequence\"/>");
+            (format!("{n}/artifact.xml"), manifest)
+        })
+        .collect();
+    let mut entries = vec![("artifacts.xml", &*index)];
+    entries.extend(manifests.iter().map(|(name, text)| (&**name, &**text)));
+    let bytes = archive(&entries);
+    let begun = std::time::Instant::now();
+    let outcome = read_bytes("a.car", &bytes);
+    assert!(begun.elapsed().as_secs() < 60, "{:?}", begun.elapsed());
+    let last = outcome.diagnostics.last().map(ToString::to_string).unwrap_or_default();
+    assert!(last.contains("more diagnostics are not shown"), "{last}");
+}
+
 fn rejected(bytes: &[u8], phrase: &str) {
     let outcome = read_bytes("a.car", bytes);
     assert_eq!(outcome.set, None);

@@ -139,7 +139,7 @@ impl Compiler {
             }
             None => {
                 let message = format!("`publishWSDL`: there is no endpoint `{name}`");
-                let help = super::nearest(name, self.program.endpoint_names.keys());
+                let help = self.nearest(name, self.program.endpoint_names.keys());
                 self.warning(element, message, help);
             }
         }
@@ -193,7 +193,7 @@ impl Compiler {
         let bindings = bindings(element).unwrap_or_default();
         for inbound in &bindings.inbounds {
             if !self.inbound_names.contains(inbound) {
-                let help = super::nearest(inbound, self.inbound_names.iter());
+                let help = self.nearest(inbound, self.inbound_names.iter());
                 self.error(element, format!("there is no inbound endpoint `{inbound}`"), help);
             }
             self.artefacts.uses("inboundEndpoint", inbound);

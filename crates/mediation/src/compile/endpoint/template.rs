@@ -4,7 +4,7 @@ use model::Place;
 
 use super::is_note;
 use crate::compile::units::in_registry_or;
-use crate::compile::{Compiler, Element, nearest, serialise};
+use crate::compile::{Compiler, Element, serialise};
 use crate::limits;
 use crate::program::Endpoint;
 
@@ -19,7 +19,7 @@ impl Compiler {
         let template = self.endpoint_templates.get(name).cloned();
         let values = self.template_values(element, name, template.as_ref())?;
         let Some(template) = template else {
-            let help = nearest(name, self.endpoint_templates.keys());
+            let help = self.nearest(name, self.endpoint_templates.keys());
             self.error(element, format!("there is no endpoint template `{name}`"), help);
             return None;
         };
