@@ -74,6 +74,8 @@ pub struct Compiler {
     aliases: BTreeMap<String, String>,
     /// Those whose WSDL a proxy publishes: where it names them, and how.
     wsdl_endpoints: Vec<(Site, String, EndpointId)>,
+    /// Groups of endpoints.
+    groups: Vec<endpoint::Group>,
     /// Groups `failover`, with their members.
     failovers: Vec<(Site, Vec<EndpointId>)>,
     endpoint_templates: HashMap<String, endpoint::Template>,
@@ -149,6 +151,7 @@ impl Compiler {
             compiler.define(unit.node);
         }
         compiler.check_wsdl_endpoints();
+        compiler.check_groups();
         compiler.check_failovers();
         compiler.reject(&units);
         compiler.report_others();

@@ -39,12 +39,18 @@ impl Compiler {
             }
         };
         let before = self.diagnostics.len();
+        let (groups, failovers) = (self.groups.len(), self.failovers.len());
         let inner = Element::new(document.element()?);
         let endpoint = self.deeper(&inner, Self::endpoint_of);
         let xml::Position { line, column } = element.position();
         for diagnostic in self.diagnostics.iter_mut().skip(before) {
             diagnostic.place = Some(Place { line, column });
             diagnostic.message = format!("in the template `{name}`: {}", diagnostic.message);
+        }
+        let of_groups = self.groups.iter_mut().skip(groups).map(|group| &mut group.site);
+        let of_failovers = self.failovers.iter_mut().skip(failovers).map(|(site, _)| site);
+        for site in of_groups.chain(of_failovers) {
+            (site.line, site.column) = (line, column);
         }
         endpoint
     }
