@@ -185,7 +185,10 @@ impl Next {
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::Fork(fork) => fork.parts.bytes(),
-            Self::Collect(collect) => collect.piece.as_ref().map_or(0, Piece::bytes),
+            Self::Collect(collect) => {
+                let correlation = collect.correlation.as_ref().map_or(0, String::len);
+                collect.piece.as_ref().map_or(0, Piece::bytes).saturating_add(correlation)
+            }
             Self::Continue
             | Self::Enter(_)
             | Self::Call(_)
