@@ -472,6 +472,16 @@ fn a_soap_fault_that_is_a_failure_is_one_of_its_endpoint() {
 }
 
 #[test]
+fn a_long_response_is_searched_for_a_fault_on_a_thread_for_heavy_work() {
+    let large = faulty(&"x".repeat(1_000_000));
+    let gateway = faults_fail(&address(&large, "")).start();
+    let text = post(&gateway, SOAP_FIELDS, ENVELOPE).text();
+    assert!(text.starts_with("500000 xxx"), "{}", text.len());
+    assert!(gateway.metric("penstock_heavy_work_total", "") > 0);
+    assert_eq!(gateway.metric("penstock_held_body_bytes", ""), 0, "nothing is left of it");
+}
+
+#[test]
 fn looking_for_a_soap_fault_uses_no_more_memory_than_the_message_may() {
     let good = soap(ENVELOPE);
     for (elements, expect) in [(10, ENVELOPE), (20_000, "evaluation stopped")] {

@@ -235,6 +235,11 @@ pub trait Parts: fmt::Debug + Send {
     /// The budget; no other part starts then.
     fn next(&mut self, budget: &Budget) -> Result<Option<Part>, Failure>;
 
+    /// Whether the next one takes so long that it is not made on the thread of a worker.
+    fn is_long(&self) -> bool {
+        false
+    }
+
     /// What all have in common, when there is no next one: the message for an error handler.
     fn rest(self: Box<Self>) -> Option<Message>;
 

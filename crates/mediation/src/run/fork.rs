@@ -250,6 +250,11 @@ impl Run {
         self.branches.insert(branch.id, branch);
     }
 
+    /// Whether a part that may start takes so long to make that it is not made on the thread of a worker.
+    pub(super) fn starts_long(&self) -> bool {
+        self.queues.iter().any(|queue| queue.parts.is_long() && self.may_start(queue))
+    }
+
     /// Starts the next part of each fork that may go on. Returns whether one started.
     pub(super) fn start_queued(&mut self, context: Context<'_>) -> bool {
         let mut has_started = false;
