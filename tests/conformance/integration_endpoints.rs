@@ -418,12 +418,17 @@ fn soap(envelope: &str) -> Upstream {
     Upstream::responding(move |_| CannedResponse::bytes(&response))
 }
 
-/// Responds with a SOAP fault of this reason.
-fn faulty(reason: &str) -> Upstream {
-    soap(&format!(
+/// A SOAP fault of this reason.
+fn fault_of(reason: &str) -> String {
+    format!(
         "<s:Envelope xmlns:s=\"http://schemas.xmlsoap.org/soap/envelope/\"><s:Body><s:Fault>\
          <faultcode>s:Server</faultcode><faultstring>{reason}</faultstring></s:Fault></s:Body></s:Envelope>"
-    ))
+    )
+}
+
+/// Responds with a SOAP fault of this reason.
+fn faulty(reason: &str) -> Upstream {
+    soap(&fault_of(reason))
 }
 
 /// A proxy to which SOAP faults are failures. It responds with their codes and reasons.
@@ -469,6 +474,58 @@ fn a_soap_fault_that_is_a_failure_is_one_of_its_endpoint() {
     let texts = [0, 1].map(|_| post(&gateway, SOAP_FIELDS, ENVELOPE).text());
     assert_eq!(texts, [ENVELOPE; 2]);
     assert_eq!(upstream.requests().len() - before, 1, "it is suspended after the first");
+}
+
+#[test]
+fn a_probe_lasts_until_the_body_of_its_response_was_searched_for_a_fault() {
+    let upstream = Upstream::manual();
+    let rule = "<suspendOnFailure><initialDuration>1</initialDuration></suspendOnFailure>";
+    let gateway = faults_fail(&address(&upstream, rule)).start();
+    let send = || {
+        let (mut client, len) = (gateway.connect(), ENVELOPE.len());
+        client.send(format!(
+            "POST /services/it HTTP/1.1\r\nHost: me\r\n{SOAP_FIELDS}Content-Length: {len}\r\n\r\n{ENVELOPE}"
+        ));
+        client
+    };
+    let fault = fault_of("sorry");
+    let (first, second) = fault.split_at(fault.len() / 2);
+    let len = fault.len();
+    let head = format!(
+        "HTTP/1.1 200 OK\r\nContent-Type: text/xml\r\nContent-Length: {len}\r\nConnection: close\r\n\r\n"
+    );
+    let mut client = send();
+    let mut connection = upstream.accept();
+    connection.request();
+    connection.send(format!("{head}{fault}"));
+    assert_eq!(client.read().text(), "500000 sorry");
+    let (mut client, mut probe) = loop {
+        let mut client = send();
+        let connection = upstream.accept_or(|| client.has_response());
+        match connection {
+            Some(connection) => break (client, connection),
+            None => assert!(client.read().text().starts_with("303001 ")),
+        }
+    };
+    probe.request();
+    probe.send(format!("{head}{first}"));
+    // Until the head was read.
+    while gateway.metric("penstock_held_body_bytes", "") < len as u64 {}
+    let mut other = send();
+    assert!(upstream.accept_or(|| other.has_response()).is_none(), "there is a second probe");
+    assert!(other.read().text().starts_with("303001 "));
+    probe.send(second);
+    assert_eq!(client.read().text(), "500000 sorry");
+}
+
+#[test]
+fn a_long_response_is_searched_for_a_fault_on_a_thread_for_heavy_work() {
+    let large = faulty(&"x".repeat(1_000_000));
+    let gateway = faults_fail(&address(&large, "")).start();
+    let text = post(&gateway, SOAP_FIELDS, ENVELOPE).text();
+    assert!(text.starts_with("500000 xxx"), "{}", text.len());
+    assert!(gateway.metric("penstock_heavy_work_total", "") > 0);
+    assert_eq!(gateway.metric("penstock_held_body_bytes", ""), 0, "nothing is left of it");
 }
 
 #[test]

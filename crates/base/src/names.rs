@@ -1,8 +1,15 @@
 //! Suggestions for misspelt names in error messages.
 
+/// Longest name that is compared with others, in characters. Longer: there is no suggestion. The comparison takes a step for
+/// each pair of characters, and names may come from hostile archives.
+const COMPARED_CHARS_MAX: usize = 64;
+
 /// The name among `valid` that is closest to `written`, if at most a third of it differs.
 #[must_use]
 pub fn nearest<'n>(written: &str, valid: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
+    if written.chars().nth(COMPARED_CHARS_MAX).is_some() {
+        return None;
+    }
     let allowed = (written.chars().count() / 3).max(1);
     valid
         .into_iter()
@@ -26,10 +33,11 @@ pub fn one_of<'n>(names: impl IntoIterator<Item = &'n str>) -> String {
 /// The optimal string alignment distance in characters: Levenshtein's, with a swap of two neighbours
 /// counted once. Any value above `enough` if the lengths alone differ by more.
 fn distance(a: &str, b: &str, enough: usize) -> usize {
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
-    if a.len().abs_diff(b.len()) > enough {
+    let (a_len, b_len) = (a.chars().count(), b.chars().count());
+    if a_len.abs_diff(b_len) > enough {
         return usize::MAX;
     }
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     let at = |row: &[usize], column: usize| row.get(column).copied().unwrap_or(usize::MAX);
     let mut before: Vec<usize> = Vec::new();
     let mut row: Vec<usize> = (0..=b.len()).collect();
@@ -64,6 +72,13 @@ mod tests {
         check("x-wso2-auth-headers", Some("x-wso2-auth-header"));
         check("entirely-different", None);
         check("", None);
+    }
+
+    #[test]
+    fn names_too_long_to_compare_have_no_suggestion() {
+        let long = |last: char| "x".repeat(COMPARED_CHARS_MAX - 1) + &last.to_string();
+        assert_eq!(nearest(&long('a'), [&*long('b')]), Some(&*long('b')));
+        assert_eq!(nearest(&(long('a') + "a"), [&*(long('a') + "b")]), None);
     }
 
     #[test]

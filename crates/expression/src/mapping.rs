@@ -17,7 +17,7 @@ use std::borrow::Cow;
 
 use xpath::regex::Regex;
 
-use crate::{limits, pattern};
+use crate::{Budget, Error, limits, pattern};
 
 pub use restore::restore;
 pub use to_json::to_json;
@@ -133,7 +133,7 @@ impl Rules {
 /// gives back each name but the empty one.
 #[must_use]
 pub fn element_name(name: &str) -> Cow<'_, str> {
-    if xml::is_ncname(name) && (!name.contains('_') || member_name(name) == name) {
+    if is_element_name(name) {
         return Cow::Borrowed(name);
     }
     let mut made = String::new();
@@ -160,6 +160,24 @@ pub fn element_name(name: &str) -> Cow<'_, str> {
         }
     }
     if made.is_empty() { Cow::Borrowed("_") } else { Cow::Owned(made) }
+}
+
+/// Whether it stays as it is.
+fn is_element_name(name: &str) -> bool {
+    xml::is_ncname(name) && (!name.contains('_') || member_name(name) == name)
+}
+
+/// As [`element_name`]; it may become much longer, which is charged.
+///
+/// # Errors
+/// [`Error::Budget`].
+pub fn element_name_within<'n>(name: &'n str, budget: &Budget) -> Result<Cow<'n, str>, Error> {
+    budget.charge_scanning(name.len())?;
+    if is_element_name(name) {
+        return Ok(Cow::Borrowed(name));
+    }
+    budget.charge_memory(name.len().saturating_mul(CHARACTER_BYTES_MAX))?;
+    Ok(element_name(name))
 }
 
 /// The member's name that became an element's name.
@@ -441,6 +459,6 @@ mod tests {
         assert!(made.heap_bytes() < 4 << 20, "{}", made.heap_bytes());
         let few = Budget::new(100_000, 16 << 20);
         let failed = to_xml(document.root(), &Rules::DEFAULT, &few);
-        assert!(matches!(failed, Err(crate::Error::Budget(_))));
+        assert!(matches!(failed, Err(Error::Budget(_))));
     }
 }

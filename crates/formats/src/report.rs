@@ -46,6 +46,11 @@ impl Report {
         self.errors > 0
     }
 
+    /// Whether further diagnostics are only counted.
+    pub(crate) fn is_full(&self) -> bool {
+        self.diagnostics.len() >= limits::DIAGNOSTICS_MAX.saturating_sub(1)
+    }
+
     /// The file is rejected. `help`: what to write instead.
     pub(crate) fn error(
         &mut self,
@@ -81,7 +86,7 @@ impl Report {
         if severity == Severity::Error {
             self.errors = self.errors.saturating_add(1);
         }
-        if self.diagnostics.len() >= limits::DIAGNOSTICS_MAX.saturating_sub(1) {
+        if self.is_full() {
             self.left_out = self.left_out.saturating_add(1);
             return;
         }

@@ -75,7 +75,7 @@ impl Live {
             balancer,
             operation: 0,
             forward_fields: &[],
-            is_judged_later: false,
+            judged_later: None,
         }
     }
 

@@ -185,7 +185,10 @@ impl Next {
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::Fork(fork) => fork.parts.bytes(),
-            Self::Collect(collect) => collect.piece.as_ref().map_or(0, Piece::bytes),
+            Self::Collect(collect) => {
+                let correlation = collect.correlation.as_ref().map_or(0, String::len);
+                collect.piece.as_ref().map_or(0, Piece::bytes).saturating_add(correlation)
+            }
             Self::Continue
             | Self::Enter(_)
             | Self::Call(_)
@@ -231,6 +234,11 @@ pub trait Parts: fmt::Debug + Send {
     /// # Errors
     /// The budget; no other part starts then.
     fn next(&mut self, budget: &Budget) -> Result<Option<Part>, Failure>;
+
+    /// Whether the next one takes so long that it is not made on the thread of a worker.
+    fn is_long(&self) -> bool {
+        false
+    }
 
     /// What all have in common, when there is no next one: the message for an error handler.
     fn rest(self: Box<Self>) -> Option<Message>;

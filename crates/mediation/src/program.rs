@@ -10,7 +10,7 @@ use model::BackendClient;
 
 use crate::compile::Entry;
 use crate::service::{Api, Inbound, Proxy};
-use crate::{Mediator, PropertyValue};
+use crate::{Mediator, PropertyValue, limits};
 
 /// A sequence of a [`Program`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -126,6 +126,24 @@ impl Program {
     #[must_use]
     pub fn endpoint_at(&self, id: EndpointId) -> Option<&Endpoint> {
         self.endpoints.get(id.0 as usize)
+    }
+
+    /// The charset that bodies for an endpoint are written in; of a group, that of the first member that has one.
+    pub(crate) fn charset_of(&self, id: EndpointId) -> Option<&str> {
+        let endpoint = self.endpoint_at(id)?;
+        if endpoint.charset.is_some() || endpoint.kind.members().is_empty() {
+            return endpoint.charset.as_deref();
+        }
+        let mut left = vec![id];
+        // A group may be a member of itself.
+        for _ in 0..limits::TARGETS_MAX {
+            let endpoint = self.endpoint_at(left.pop()?)?;
+            if let Some(charset) = &endpoint.charset {
+                return Some(charset);
+            }
+            left.extend(endpoint.kind.members().iter().rev());
+        }
+        None
     }
 
     /// The name of an endpoint, for tools.
@@ -270,7 +288,7 @@ pub struct Endpoint {
     pub is_wsdl: bool,
     /// As a member of a group by weight.
     pub(crate) weight: Option<u32>,
-    /// The charset that bodies are written in, whatever their `CHARACTER_SET_ENCODING`; of a group, what a member has.
+    /// The charset that bodies are written in, whatever their `CHARACTER_SET_ENCODING`: see [`Program::charset_of`].
     pub(crate) charset: Option<Box<str>>,
     /// What is set on every message that is sent there; not of a member of a group.
     pub(crate) properties: Arc<[Box<dyn Mediator>]>,
@@ -427,7 +445,7 @@ pub struct Timeout {
 
 impl Default for Timeout {
     fn default() -> Self {
-        Self { ms: crate::limits::ENDPOINT_TIMEOUT_MS, action: TimeoutAction::Fault }
+        Self { ms: limits::ENDPOINT_TIMEOUT_MS, action: TimeoutAction::Fault }
     }
 }
 

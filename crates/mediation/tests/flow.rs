@@ -10,7 +10,7 @@ use host::{
     ENDPOINTS, Outcome, World, begin, drive, echo, flow, of_proxy, program, proxy, request,
     response, streaming,
 };
-use penstock_mediation::{Answer, Ask, Event, PropertyScope, Run, Source};
+use penstock_mediation::{Answer, Ask, Event, PropertyScope, PropertyValue, Run, Source};
 use xpath::Budget;
 
 fn mark(text: &str) -> String {
@@ -428,6 +428,64 @@ fn many_small_parts_make_their_splitter_and_their_join_heavy() {
     assert!(matches!(run.next(&world), Event::Heavy), "each response is small, and all are not");
     let Event::Respond(message, _) = run.next_heavy(&world) else { panic!() };
     assert!(message.body.size() > 4 * large.len());
+}
+
+#[test]
+fn parts_with_much_around_them_are_made_by_a_heavy_thread() {
+    let target = "><inSequence><iterate preservePayload=\"true\" attachPath=\"//list\" expression=\"//item\"><target>\
+         <sequence><call><endpoint key=\"a\"/></call></sequence></target></iterate></inSequence>";
+    let program =
+        program(&format!("{ENDPOINTS}<proxy name=\"P\"><target{target}</target></proxy>"));
+    let body =
+        format!("<all><other>{}</other><list><item/><item/></list></all>", "x".repeat(500_000));
+    let mut run = Run::new(Arc::clone(&program), flow(&program), request(&body), Budget::default());
+    let world = World::default();
+    for part in ["the first", "the second"] {
+        assert!(matches!(run.next(&world), Event::Heavy), "{part}");
+        let Event::Ask(_, Ask::Exchange(exchange)) = run.next_heavy(&world) else {
+            panic!("{part}")
+        };
+        assert!(exchange.message.body.size() > 500_000);
+    }
+    assert!(matches!(run.next(&world), Event::Waiting));
+}
+
+#[test]
+fn a_long_response_is_searched_for_a_fault_by_a_heavy_thread() {
+    let envelope = |reason: &str| {
+        format!(
+            "<s:Envelope xmlns:s=\"http://schemas.xmlsoap.org/soap/envelope/\"><s:Body><s:Fault>\
+             <faultcode>s:Server</faultcode><faultstring>{reason}</faultstring></s:Fault></s:Body></s:Envelope>"
+        )
+    };
+    let fails = "<property name=\"FORCE_ERROR_ON_SOAP_FAULT\" value=\"true\"/>";
+    let call = |blocking: &str| format!("<call{blocking}><endpoint key=\"a\"/></call>");
+    for (steps, status) in
+        [(format!("{fails}{}", call("")), "200"), (call(" blocking=\"true\""), "500")]
+    {
+        let program = program(&format!(
+            "{ENDPOINTS}<proxy name=\"P\"><target><inSequence>{steps}<respond/></inSequence></target></proxy>"
+        ));
+        let world = World::default();
+        let begin = |reason: &str| {
+            let mut run =
+                Run::new(Arc::clone(&program), flow(&program), request("1"), Budget::default());
+            let Event::Ask(id, _) = run.next(&world) else { panic!("{steps}") };
+            let mut response = response(&envelope(reason));
+            let budget = Budget::default();
+            response
+                .set(PropertyScope::Axis2, "HTTP_SC", PropertyValue::new(status), &budget)
+                .unwrap();
+            run.answer(id, Answer::Response(Box::new(response)));
+            run
+        };
+        let Event::Failed(failure) = begin("short").next(&world) else { panic!("{steps}") };
+        assert_eq!(failure.message, "short");
+        let mut run = begin(&"long ".repeat(200_000));
+        assert!(matches!(run.next(&world), Event::Heavy), "{steps}");
+        let Event::Failed(failure) = run.next_heavy(&world) else { panic!("{steps}") };
+        assert!(failure.message.starts_with("long long"), "{steps}");
+    }
 }
 
 #[test]

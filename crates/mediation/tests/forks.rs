@@ -410,6 +410,21 @@ fn messages_are_correlated_by_what_they_have_in_common() {
 }
 
 #[test]
+fn what_messages_have_in_common_is_charged_as_long_as_others_may_come() {
+    // 2 MB for each of 100.
+    let target = "<inSequence><property name=\"long\" expression=\"json-eval($.long)\"/>\
+         <iterate expression=\"json-eval($.items)\"><target><sequence>\
+         <aggregate><correlateOn expression=\"concat(get-property('long'), get-property('messageSequence'))\"/>\
+         <completeCondition><messageCount min=\"2\"/></completeCondition>\
+         <onComplete expression=\"json-eval($)\"/></aggregate>\
+         </sequence></target></iterate></inSequence>\
+         <faultSequence><log level=\"custom\"><property name=\"e\" expression=\"$ctx:ERROR_MESSAGE\"/></log></faultSequence>";
+    let body = format!("{{\"long\":\"{}\",\"items\":[{}1]}}", "x".repeat(2 << 20), "1,".repeat(99));
+    let log = run(&body, target, &silent).log.join("\n");
+    assert!(log.contains("it needs more than"), "{log}");
+}
+
+#[test]
 fn a_failure_of_one_part_does_not_end_the_others() {
     let target = format!(
         "<inSequence>{CLONE}</inSequence><outSequence>{}</outSequence>\

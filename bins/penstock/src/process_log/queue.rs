@@ -5,6 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+/// Between the parts of a line that has line ends.
+const INDENT: &[u8] = b"\n\t";
+
 /// A bounded queue of lines. Adding a line never waits for the writer: a line that does not fit is dropped and counted.
 #[derive(Debug)]
 pub(super) struct Queue {
@@ -40,14 +43,24 @@ impl Queue {
         }
     }
 
-    /// Adds a line, or counts it as lost.
+    /// Adds a line, or counts it as lost. Texts in it may come from a client: what follows a line end inside of it is
+    /// indented, and blank lines are left out, so that nothing in it looks like another line.
     pub(super) fn push(&self, line: &[u8]) {
+        let parts = line.split(|byte| matches!(byte, b'\n' | b'\r'));
+        let parts = || parts.clone().filter(|part| !part.is_empty());
+        // There is no indent before the first, and a line end behind the last.
+        let bytes: usize = parts().map(|part| part.len() + INDENT.len()).sum();
+        let bytes = bytes.saturating_sub(INDENT.len() - b"\n".len());
         let mut waiting = self.lock();
-        if line.len() > self.bytes_max.saturating_sub(waiting.batch.bytes.len()) {
+        if bytes > self.bytes_max.saturating_sub(waiting.batch.bytes.len()) {
             self.lose(1);
             return;
         }
-        waiting.batch.bytes.extend_from_slice(line);
+        for (at, part) in parts().enumerate() {
+            waiting.batch.bytes.extend_from_slice(if at == 0 { b"" } else { INDENT });
+            waiting.batch.bytes.extend_from_slice(part);
+        }
+        waiting.batch.bytes.push(b'\n');
         waiting.batch.lines += 1;
         drop(waiting);
         self.change.notify_all();
@@ -129,8 +142,21 @@ mod tests {
         assert_eq!(queue.lost(), 2);
         queue.push(b"larger than the queue\n");
         assert_eq!(queue.lost(), 3);
-        queue.push(b"0123456789");
+        queue.push(b"012345678\n");
         assert_eq!(queue.take(None).lines, 1, "the room is free again");
+    }
+
+    #[test]
+    fn nothing_inside_a_line_looks_like_another_line() {
+        let queue = Queue::new(100);
+        queue.push(b"INFO a = 1\nERROR forged\r\n\r\nERROR again\rERROR last\n");
+        let expect = b"INFO a = 1\n\tERROR forged\n\tERROR again\n\tERROR last\n";
+        assert_eq!(queue.take(None), Batch { bytes: expect.to_vec(), lines: 1 });
+        let queue = Queue::new(6);
+        queue.push(b"a\nbc\n");
+        assert_eq!((queue.take(Some(Duration::ZERO)).bytes.len(), queue.lost()), (6, 0));
+        queue.push(b"a\nbcd\n");
+        assert_eq!(queue.lost(), 1, "it needs seven bytes");
     }
 
     #[test]

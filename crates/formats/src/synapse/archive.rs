@@ -29,14 +29,15 @@ fn read(bytes: &[u8]) -> Result<Entries, Wrong> {
     let invalid = |error: &dyn std::fmt::Display| {
         (format!("not a valid archive: {error}"), "build it again, and copy it completely")
     };
-    let mut archive = ZipArchive::new(Cursor::new(bytes)).map_err(|error| invalid(&error))?;
-    let count = archive.len();
-    if count > limits::ARCHIVE_ENTRIES_MAX {
+    // The reader makes a list of all entries at once.
+    if let Some(count) = ends(bytes).find(|count| *count > limits::ARCHIVE_ENTRIES_MAX) {
         let most = limits::ARCHIVE_ENTRIES_MAX;
         return Err((format!("{count} entries; the limit is {most}"), "divide the application"));
     }
+    let mut archive = ZipArchive::new(Cursor::new(bytes)).map_err(|error| invalid(&error))?;
+    let count = archive.len();
     // The reader keeps the last of several entries of one name.
-    if announced(bytes) != Some(count) {
+    if ends(bytes).next() != Some(count) {
         return Err(("an entry occurs twice".to_owned(), "build the archive again"));
     }
     let mut entries = Entries::new();
@@ -75,13 +76,21 @@ fn bytes_max(archive: usize) -> u64 {
     by_ratio.clamp(limits::ARCHIVE_SMALL_BYTES, limits::ARCHIVE_BYTES_MAX)
 }
 
-/// The number of entries in the archive's end record. Source: APPNOTE.TXT 4.3.16.
-fn announced(bytes: &[u8]) -> Option<usize> {
+/// The number of entries by each end record that the reader may take, the last record first. Source: APPNOTE.TXT 4.3.16.
+fn ends(bytes: &[u8]) -> impl Iterator<Item = usize> {
     const SIGNATURE: &[u8] = b"PK\x05\x06";
-    const COUNT_AT: usize = 10;
-    let at = bytes.windows(SIGNATURE.len()).rposition(|window| window == SIGNATURE)?;
-    let count = bytes.get(at.checked_add(COUNT_AT)?..)?.first_chunk::<2>()?;
-    Some(usize::from(u16::from_le_bytes(*count)))
+    const BYTES: usize = 22;
+    // Behind the record is a comment, whose length has 16 bits.
+    let from = bytes.len().saturating_sub(BYTES + SIGNATURE.len() + (1 << 16));
+    let tail = bytes.get(from..).unwrap_or_default();
+    tail.windows(BYTES).rev().filter(|record| record.starts_with(SIGNATURE)).map(|record| {
+        let (_, fields) = record.split_at(10);
+        let count = fields.first_chunk().map_or(0, |count| u16::from_le_bytes(*count));
+        // One at its maximum, or an offset or a length, says that another record has the true one: APPNOTE.TXT 4.4.1.4.
+        let is_elsewhere =
+            fields.get(2..10).is_some_and(|rest| rest.chunks(4).any(|it| it == [0xff; 4]));
+        usize::from(if is_elsewhere { u16::MAX } else { count })
+    })
 }
 
 /// A plain relative path.

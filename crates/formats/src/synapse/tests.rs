@@ -375,6 +375,13 @@ fn hostile_archives_are_rejected() {
     let names: Vec<String> = (0..=limits::ARCHIVE_ENTRIES_MAX).map(|n| n.to_string()).collect();
     let many: Vec<_> = names.iter().map(|name| (&**name, "")).collect();
     rejected(&archive(&many), "10001 entries");
+    // The true number may be in a record of a larger format, however few this one says.
+    for (at, bytes) in [(8, 4), (12, 4), (16, 4)] {
+        let mut larger = one("a");
+        let field = larger.len().saturating_sub(22).saturating_add(at);
+        larger[field..field.saturating_add(bytes)].fill(0xff);
+        rejected(&larger, "65535 entries; the limit is 10000");
+    }
     // Both names have the same length, so that one can replace the other.
     let mut twice = archive(&[("one", "x"), ("two", "y")]);
     while let Some(at) = twice.windows(3).position(|window| window == b"two") {
@@ -384,6 +391,31 @@ fn hostile_archives_are_rejected() {
     let mut cut = archive(ORDERS);
     cut.truncate(cut.len() / 2);
     rejected(&cut, "not a valid archive");
+}
+
+#[test]
+fn many_missing_artefacts_are_reported_at_once() {
+    let index = format!(
+        "<artifacts><artifact name=\"a\" version=\"1\" type=\"carbon/application\">{}</artifact></artifacts>",
+        (0..20_000)
+            .map(|n| format!("<dependency artifact=\"missing{n}\" version=\"1\"/>"))
+            .collect::<String>()
+    );
+    let manifests: Vec<(String, String)> = (0..3_000)
+        .map(|n| {
+            let manifest =
+                format!("<artifact name=\"present{n}\" version=\"1\" type=\"synapse/sequence\"/>");
+            (format!("{n}/artifact.xml"), manifest)
+        })
+        .collect();
+    let mut entries = vec![("artifacts.xml", &*index)];
+    entries.extend(manifests.iter().map(|(name, text)| (&**name, &**text)));
+    let bytes = archive(&entries);
+    let begun = std::time::Instant::now();
+    let outcome = read_bytes("a.car", &bytes);
+    assert!(begun.elapsed().as_secs() < 60, "{:?}", begun.elapsed());
+    let last = outcome.diagnostics.last().map(ToString::to_string).unwrap_or_default();
+    assert!(last.contains("more diagnostics are not shown"), "{last}");
 }
 
 fn rejected(bytes: &[u8], phrase: &str) {

@@ -59,19 +59,22 @@ impl Tried {
     }
 }
 
-/// The endpoint to try next. A probe without an outcome ends when this is dropped.
+/// The endpoint to try next.
 #[derive(Debug)]
 pub(crate) struct Chosen<'a> {
     pub(crate) position: usize,
     pub(crate) endpoint: &'a EndpointState,
-    is_probe: bool,
+    /// It is the first request after a suspension.
+    pub(super) probe: Option<Probe>,
 }
 
-impl Drop for Chosen<'_> {
+/// A request that decides whether a suspension ends. Without an outcome, the probe ends when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Probe(Arc<Health>);
+
+impl Drop for Probe {
     fn drop(&mut self) {
-        if self.is_probe {
-            self.endpoint.health.end_probe();
-        }
+        self.0.end_probe();
     }
 }
 
@@ -126,14 +129,15 @@ impl Balancer {
                 continue;
             }
             if self.skips(endpoint, now_us) {
-                warming = warming.or(Some(Chosen { position, endpoint, is_probe: false }));
+                warming = warming.or(Some(Chosen { position, endpoint, probe: None }));
                 continue;
             }
-            match endpoint.health.admit(now_us) {
-                Admission::Open => return Ok(Chosen { position, endpoint, is_probe: false }),
-                Admission::Probe => return Ok(Chosen { position, endpoint, is_probe: true }),
-                Admission::Suspended => {}
-            }
+            let probe = match endpoint.health.admit(now_us) {
+                Admission::Open => None,
+                Admission::Probe => Some(Probe(Arc::clone(&endpoint.health))),
+                Admission::Suspended => continue,
+            };
+            return Ok(Chosen { position, endpoint, probe });
         }
         let spare = || self.spare(tried, first);
         warming.or_else(spare).ok_or_else(|| self.none_ready())
@@ -158,7 +162,7 @@ impl Balancer {
     fn spare(&self, tried: Tried, first: usize) -> Option<Chosen<'_>> {
         let endpoint = self.endpoints.get(first)?;
         let is_allowed = self.suspension == Suspension::Outliers && tried.0 == 0;
-        is_allowed.then_some(Chosen { position: first, endpoint, is_probe: false })
+        is_allowed.then_some(Chosen { position: first, endpoint, probe: None })
     }
 
     /// Of two random open endpoints, the position of the one with fewer requests on this worker. Source: M.

@@ -135,7 +135,7 @@ async fn exchange(
         balancer: &balancer,
         operation: 0,
         forward_fields: &[],
-        is_judged_later: false,
+        judged_later: None,
     };
     send(resources, &forwarding, (target, None), content, bytes_max).await
 }

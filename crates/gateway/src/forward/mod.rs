@@ -22,6 +22,7 @@ mod retry;
 mod shared;
 mod window;
 
+use std::cell::Cell;
 use std::io;
 use std::task::{Context, Poll};
 
@@ -49,7 +50,7 @@ use crate::resources::Resources;
 use crate::tasks;
 
 use attempt::{FailedAttempt, attempt};
-use balance::Chosen;
+use balance::{Chosen, Probe};
 use retry::{FailedTry, Next, Tries};
 
 /// An upstream's response. Its body, and possibly the rest of the request's body, are still to come.
@@ -172,8 +173,9 @@ pub(crate) struct Forwarding<'a> {
     pub(crate) operation: usize,
     /// Names of identity fields that are forwarded from every client, in lower case.
     pub(crate) forward_fields: &'a [String],
-    /// What a response says of its endpoint depends on its body: the caller records it, by [`Balancer::judged`].
-    pub(crate) is_judged_later: bool,
+    /// Set if what a response says of its endpoint depends on its body: the caller records it, by [`Balancer::judged`], and
+    /// gets the probe that the request is, until then.
+    pub(crate) judged_later: Option<&'a Cell<Option<Probe>>>,
 }
 
 /// Sends `request` with `body` to one of the endpoints and waits for the response head.
@@ -190,7 +192,7 @@ pub(crate) async fn exchange<B: RequestBody>(
     let mut tries = Tries::new(balancer, forwarding.operation, forwarding.begun_us);
     let mut cause = None;
     loop {
-        let chosen = match balancer.choose(resources.coarse_us(), tries.tried) {
+        let mut chosen = match balancer.choose(resources.coarse_us(), tries.tried) {
             Ok(chosen) => chosen,
             // An earlier failure is more informative than that no endpoint is left.
             Err(none_ready) => return Err(cause.unwrap_or(none_ready)),
@@ -199,7 +201,9 @@ pub(crate) async fn exchange<B: RequestBody>(
             attempt(resources, forwarding, chosen.endpoint, tries.freshness, request, body).await;
         let (outcome, next) = match tried {
             Ok(response) => {
-                if !forwarding.is_judged_later {
+                if let Some(probe) = forwarding.judged_later {
+                    probe.set(chosen.probe.take());
+                } else {
                     let (status, now_us) = (response.head.status(), resources.coarse_us());
                     balancer.responded(chosen.endpoint, status, forwarding.operation, now_us);
                 }
@@ -226,6 +230,8 @@ pub(crate) async fn exchange<B: RequestBody>(
         cause = match outcome {
             Ok(response) => {
                 response.release(resources);
+                // Nobody judges it.
+                drop(forwarding.judged_later.and_then(Cell::take));
                 None
             }
             Err(fault) => Some(fault),

@@ -249,10 +249,12 @@ impl Sender {
         };
         let (retries, now_us) = (&worker.tally.retries, worker.resources.now_us());
         let is_judged_later = self.checks.is_some() && upstream.is_none();
+        // Until the body was read: it may have a fault.
+        let probe = Cell::new(None);
         let forwarding = Forwarding {
             operation: upstream.map_or(0, |upstream| upstream.operation),
             forward_fields: upstream.map_or(&[], ApiUpstream::forward_fields),
-            is_judged_later,
+            judged_later: is_judged_later.then_some(&probe),
             ..revision.live.forwarding(retries, &address.balancer, now_us)
         };
         let mut response = if drops_body {

@@ -2,32 +2,72 @@
 
 use std::cell::Cell;
 
+use bytes::Bytes;
 use expression::Budget;
-use mediation::{Body, Failure, Format, Head as _};
+use mediation::{Body, Code, Failure, Format, Head as _, Message, PlainHead};
+use tokio::sync::Mutex;
 
 use super::bodies::{exhausted, read_response};
 use super::exchange::{self, Sender};
+use crate::account::bump;
 use crate::compiled::Compiled;
 use crate::deliver::Stall;
 use crate::forward::{OwnBody, UpstreamResponse};
 use crate::held::Charge;
+use crate::message::Head;
 use crate::worker::Worker;
 
 /// What the checks of a run's responses may use together: what was left to the run before the first of them.
 pub(super) struct Checks {
-    budget: Budget,
+    /// A check takes it along to its thread, and others wait for it.
+    budget: Mutex<Budget>,
+    used: Cell<u64>,
     charged: Cell<u64>,
 }
 
 impl Checks {
     pub(super) fn new(budget: Budget) -> Self {
-        Self { budget, charged: Cell::new(0) }
+        Self { budget: Mutex::new(budget), used: Cell::new(0), charged: Cell::new(0) }
     }
 
     /// The steps that the run is not charged yet.
     pub(super) fn take_steps(&self) -> u64 {
-        let used = self.budget.steps_used();
+        let used = self.used.get();
         used.saturating_sub(self.charged.replace(used))
+    }
+
+    /// Looks at a message, on a thread for heavy work if that takes long.
+    async fn look(&self, message: Message, worker: &Worker) -> Result<Looked, Failure> {
+        let mut shared = self.budget.lock().await;
+        let budget = shared.clone();
+        let looked = if message.is_long_to_check() {
+            bump(&worker.tally.heavy_work);
+            let looked = worker.heavy.run(move || Looked::at(message, budget)).await;
+            let looked = looked.map_err(|fault| exchange::failure(&fault))?;
+            looked.ok_or_else(|| Failure::new(Code::MEDIATION, "the check for a fault panicked"))?
+        } else {
+            Looked::at(message, budget)
+        };
+        self.used.set(looked.budget.steps_used());
+        shared.clone_from(&looked.budget);
+        Ok(looked)
+    }
+}
+
+/// A message that was looked at.
+struct Looked {
+    message: Message,
+    is_fault: bool,
+    budget: Budget,
+}
+
+impl Looked {
+    fn at(message: Message, budget: Budget) -> Self {
+        // If that fails, it fails for the run as well.
+        let is_fault = matches!(message.soap_fault(&budget), Ok(Some(_)));
+        budget.release_memory(message.body.charged());
+        budget.resume();
+        Self { message, is_fault, budget }
     }
 }
 
@@ -54,23 +94,36 @@ impl Sender {
         let (holding, stall) = (worker.holding(&revision.live), Stall::of(&revision.live));
         let client = None::<&mut OwnBody>;
         let read = read_response(worker, &mut response.body, client, &holding, stall).await;
-        let read = read.unwrap_or_else(|fault| Err(exchange::failure(&fault)));
         let mut charge = holding.charge();
         let mut is_fault = false;
-        let body = read.and_then(|bytes| {
-            let head = std::mem::take(&mut response.head);
-            let mut message = exchange::response(head, false, self.environment().body_bytes_max);
-            message.hold(bytes);
-            // If that fails, it fails for the run as well.
-            is_fault = matches!(message.soap_fault(&checks.budget), Ok(Some(_)));
-            let views = message.body.charged();
-            checks.budget.release_memory(views);
-            checks.budget.resume();
-            response.head = message.head.into_any().downcast().unwrap_or_default();
-            charge.resize(views).map_err(|_| exhausted())?;
-            Ok(message.body)
+        let body = match read.unwrap_or_else(|fault| Err(exchange::failure(&fault))) {
+            Ok(bytes) => self.looked_at(checks, &mut response.head, bytes, worker).await,
+            Err(failure) => Err(failure),
+        };
+        let body = body.and_then(|looked| {
+            is_fault = looked.is_fault;
+            let body = looked.message.body;
+            charge.resize(body.charged()).map_err(|_| exhausted())?;
+            Ok(body)
         });
         self.checked.set(Some(Box::new(Checked { body, is_fault, _charge: charge })));
+    }
+
+    /// The response with this body, without its head.
+    async fn looked_at(
+        &self,
+        checks: &Checks,
+        head: &mut Box<Head>,
+        bytes: Bytes,
+        worker: &Worker,
+    ) -> Result<Looked, Failure> {
+        let taken = std::mem::take(head);
+        let mut message = exchange::response(taken, false, self.environment().body_bytes_max);
+        message.hold(bytes);
+        let mut looked = checks.look(message, worker).await?;
+        let own = std::mem::replace(&mut looked.message.head, Box::<PlainHead>::default());
+        *head = own.into_any().downcast().unwrap_or_default();
+        Ok(looked)
     }
 
     /// Whether the response that was checked last is a SOAP fault.

@@ -1,6 +1,6 @@
 //! Which artefacts there are, what they use of each other, and which have errors.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use crate::program::{EndpointId, SequenceId};
 
@@ -61,18 +61,23 @@ impl Artefacts {
 
     /// The artefacts without an error of their own that use one with errors, directly or not, and what they use.
     pub(super) fn spread(&self) -> BTreeMap<usize, Name> {
-        let mut spread = BTreeMap::new();
-        // Each round adds at least one artefact, or is the last.
-        loop {
-            let is_bad = |name: &Name| {
-                let owner = self.owners.get(name);
-                owner.is_some_and(|owner| self.broken.contains(owner) || spread.contains_key(owner))
-            };
-            let is_new = |user: &usize| !self.broken.contains(user) && !spread.contains_key(user);
-            let next = self.uses.iter().find(|(user, name)| is_new(user) && is_bad(name));
-            let Some((user, name)) = next.cloned() else { return spread };
-            spread.insert(user, name);
+        let mut users: HashMap<usize, Vec<(usize, &Name)>> = HashMap::new();
+        for (user, name) in &self.uses {
+            if let Some(owner) = self.owners.get(name) {
+                users.entry(*owner).or_default().push((*user, name));
+            }
         }
+        let mut spread = BTreeMap::new();
+        let mut bad: VecDeque<usize> = self.broken.iter().copied().collect();
+        while let Some(owner) = bad.pop_front() {
+            for (user, name) in users.remove(&owner).into_iter().flatten() {
+                if !self.broken.contains(&user) && !spread.contains_key(&user) {
+                    spread.insert(user, name.clone());
+                    bad.push_back(user);
+                }
+            }
+        }
+        spread
     }
 
     pub(super) fn is_good(&self, kind: &'static str, name: &str) -> bool {

@@ -182,7 +182,7 @@ impl<'d> Element<'d> {
         let mut expressions = text.split("${").skip(1);
         if expressions.any(|inside| !inside.starts_with("configs.")) {
             let message = "`${...}` is not evaluated here".to_owned();
-            compiler.warning(self, message, Some(help.to_owned()));
+            compiler.warning(self, message, Some(help));
         }
     }
 

@@ -14,6 +14,7 @@ use crate::message::is_token;
 use crate::program::{Endpoint, EndpointFormat, EndpointId, EndpointKind};
 use crate::{Mediator, limits};
 
+pub(super) use group::Group;
 pub(super) use template::Template;
 
 /// Of a port of a service in WSDL.
@@ -124,9 +125,7 @@ impl Compiler {
         child.ignore(IGNORED);
         child.finish(self);
         let endpoint = endpoint?;
-        let charset_of = |id: &EndpointId| self.program.endpoint_at(*id)?.charset.clone();
-        let of_members = || endpoint.kind.members().iter().find_map(charset_of);
-        let charset = own.map(Into::into).or_else(of_members);
+        let charset = own.map(Into::into);
         Some(Endpoint { properties: properties.into(), charset, weight, ..endpoint })
     }
 

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::{Compiler, Element, nearest};
+use super::{Compiler, Element};
 use crate::PropertyValue;
 
 /// A local entry, or a resource of the registry.
@@ -51,7 +51,7 @@ impl Compiler {
     pub(crate) fn entry(&mut self, element: &Element<'_>, key: &str) -> Option<Entry> {
         let found = self.entry_or_none(key);
         if found.is_none() {
-            let help = nearest(key, self.entries.keys().chain(self.resources.keys()));
+            let help = self.nearest(key, self.entries.keys().chain(self.resources.keys()));
             let message = format!("there is no local entry or registry resource `{key}`");
             self.error(element, message, help.as_deref());
         }

@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 
+use base::limits::DIAGNOSTICS_MAX;
 use model::{ArtefactSet, Diagnostic, Place, Resource, Severity};
 use xslt::Stylesheet;
 
@@ -40,6 +41,14 @@ pub struct Origin<'o> {
 /// Synapse's configuration language.
 pub(crate) const NAMESPACE: &str = "http://ws.apache.org/ns/synapse";
 
+/// The diagnostics of a file.
+#[derive(Clone, Copy, Debug, Default)]
+struct Reported {
+    count: usize,
+    /// Whether one that was left out is an error.
+    has_error: bool,
+}
+
 /// Compiles artefacts. One error rejects the artefact in which it is, and those that use it; the others are served.
 #[derive(Debug, Default)]
 pub struct Compiler {
@@ -53,6 +62,8 @@ pub struct Compiler {
     /// Compiled once, by key; or what is wrong with them.
     pub(crate) stylesheets: HashMap<String, Result<Arc<Stylesheet>, String>>,
     diagnostics: Vec<Diagnostic>,
+    /// By file; at most `DIAGNOSTICS_MAX` of them are kept.
+    reported: BTreeMap<Arc<str>, Reported>,
     file: Arc<str>,
     depth: usize,
     artefacts: artefact::Artefacts,
@@ -63,6 +74,8 @@ pub struct Compiler {
     aliases: BTreeMap<String, String>,
     /// Those whose WSDL a proxy publishes: where it names them, and how.
     wsdl_endpoints: Vec<(Site, String, EndpointId)>,
+    /// Groups of endpoints.
+    groups: Vec<endpoint::Group>,
     /// Groups `failover`, with their members.
     failovers: Vec<(Site, Vec<EndpointId>)>,
     endpoint_templates: HashMap<String, endpoint::Template>,
@@ -138,8 +151,10 @@ impl Compiler {
             compiler.define(unit.node);
         }
         compiler.check_wsdl_endpoints();
+        compiler.check_groups();
         compiler.check_failovers();
         compiler.take_out(&units);
+        compiler.report_others();
         // They handle nothing unless they are named.
         for default in &defaults {
             let name = default.node.attribute("", "name").unwrap_or_default();
@@ -336,7 +351,7 @@ impl Compiler {
         let name = &*in_registry_or(name);
         let found = self.program.templates.get(name).cloned();
         if found.is_none() {
-            let help = nearest(name, self.program.templates.keys());
+            let help = self.nearest(name, self.program.templates.keys());
             self.error(element, format!("there is no template `{name}`"), help.as_deref());
         }
         self.artefacts.uses("template", name);
@@ -366,7 +381,7 @@ impl Compiler {
         let name = &*in_registry_or(name);
         let found = self.program.sequence(name);
         if found.is_none() {
-            let help = nearest(name, self.program.sequence_names.keys());
+            let help = self.nearest(name, self.program.sequence_names.keys());
             self.error(element, format!("there is no sequence `{name}`"), help.as_deref());
         }
         self.artefacts.uses("sequence", name);
@@ -402,7 +417,7 @@ impl Compiler {
             let computed = name.contains(['{', '$']);
             let help = match computed {
                 true => Some("write a computed name as `key-expression`".to_owned()),
-                false => nearest(name, self.program.endpoint_names.keys()),
+                false => self.nearest(name, self.program.endpoint_names.keys()),
             };
             self.error(element, format!("there is no endpoint `{name}`"), help.as_deref());
         }
@@ -453,9 +468,42 @@ impl Compiler {
     }
 
     fn report_at(&mut self, severity: Severity, site: Site, message: String, help: Option<String>) {
+        let reported = self.reported.entry(Arc::clone(&site.file)).or_default();
+        reported.count = reported.count.saturating_add(1);
+        if reported.count >= DIAGNOSTICS_MAX {
+            reported.has_error |= severity == Severity::Error;
+            return;
+        }
         let place = Some(Place { line: site.line, column: site.column });
         let file = Path::new(&*site.file).to_owned();
         self.diagnostics.push(Diagnostic { severity, file, place, message, help });
+    }
+
+    /// Counts the diagnostics that were left out.
+    fn report_others(&mut self) {
+        let kept = DIAGNOSTICS_MAX.saturating_sub(1);
+        for (file, Reported { count, has_error }) in std::mem::take(&mut self.reported) {
+            let Some(left_out) = count.checked_sub(kept).filter(|left_out| *left_out > 0) else {
+                continue;
+            };
+            self.diagnostics.push(Diagnostic {
+                severity: if has_error { Severity::Error } else { Severity::Warning },
+                file: Path::new(&*file).to_owned(),
+                place: None,
+                message: format!("{left_out} more diagnostics are not shown"),
+                help: None,
+            });
+        }
+    }
+
+    /// The known name that is most like `name`, for a diagnostic that will be kept.
+    fn nearest<'n>(&self, name: &str, known: impl Iterator<Item = &'n String>) -> Option<String> {
+        let count = self.reported.get(&self.file).map_or(0, |reported| reported.count);
+        if count.saturating_add(1) >= DIAGNOSTICS_MAX {
+            return None;
+        }
+        let nearest = base::names::nearest(name, known.map(String::as_str));
+        nearest.map(|name| format!("did you mean `{name}`?"))
     }
 
     pub(crate) fn site(&self, at: &Element<'_>) -> Site {
@@ -485,11 +533,6 @@ impl Compiler {
         program.apis.retain(|api| artefacts.is_good("api", &api.key()));
         program.inbounds.retain(|one| artefacts.is_good("inboundEndpoint", &one.name));
     }
-}
-
-fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n String>) -> Option<String> {
-    let nearest = base::names::nearest(name, known.map(String::as_str));
-    nearest.map(|name| format!("did you mean `{name}`?"))
 }
 
 /// `node`, of an artefact, as a document of its own. Of the namespaces around it, it declares those whose prefixes occur in it: as in

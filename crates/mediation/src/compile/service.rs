@@ -138,7 +138,7 @@ impl Compiler {
             }
             None => {
                 let message = format!("`publishWSDL`: there is no endpoint `{name}`");
-                let help = super::nearest(name, self.program.endpoint_names.keys());
+                let help = self.nearest(name, self.program.endpoint_names.keys());
                 self.warning(element, message, help.as_deref());
             }
         }
@@ -191,9 +191,12 @@ impl Compiler {
         let bindings = bindings(element).unwrap_or_default();
         for inbound in &bindings.inbounds {
             if !self.inbound_names.contains(inbound) {
-                let help = super::nearest(inbound, self.inbound_names.iter());
-                let message = format!("there is no inbound endpoint `{inbound}`");
-                self.error(element, message, help.as_deref());
+                let help = self.nearest(inbound, self.inbound_names.iter());
+                self.error(
+                    element,
+                    format!("there is no inbound endpoint `{inbound}`"),
+                    help.as_deref(),
+                );
             }
             self.artefacts.uses("inboundEndpoint", inbound);
         }
@@ -297,7 +300,7 @@ impl Compiler {
                 if !context.contains("{version}") {
                     let message = format!("`context` is `{context}`, without `{{version}}`");
                     let help = "the URL has no version; write `{version}` where it belongs";
-                    self.warning(element, message, Some(help.to_owned()));
+                    self.warning(element, message, Some(help));
                 }
                 Some((context.replace("{version}", version), Some("context")))
             }

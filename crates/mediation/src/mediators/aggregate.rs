@@ -44,6 +44,8 @@ impl Mediator for Aggregate {
                 if text.is_empty() {
                     return Err(fail(format!("`{expression}` has no value to correlate on")));
                 }
+                // The run keeps it as long as others may come.
+                scene.budget.charge_memory(text.len())?;
                 Some(text)
             }
         };

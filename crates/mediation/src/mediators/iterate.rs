@@ -78,6 +78,10 @@ impl Parts for Split {
         Ok(piece.map(|message| self.target.part(message)))
     }
 
+    fn is_long(&self) -> bool {
+        self.pieces.is_long()
+    }
+
     fn rest(self: Box<Self>) -> Option<Message> {
         Some(self.pieces.shell)
     }
@@ -164,6 +168,20 @@ impl Pieces {
 
     fn left(&self) -> usize {
         self.items.len().saturating_sub(self.made)
+    }
+
+    /// Whether the next one takes long: it has a copy of what is around all items.
+    fn is_long(&self) -> bool {
+        let item = self.items.get(self.made).map_or(0, <[u8]>::len);
+        let (around, ns_per_byte) = match &self.way {
+            Way::Between(before, after) => {
+                (before.len().saturating_add(after.len()), limits::READ_NS_PER_BYTE)
+            }
+            Way::Payload | Way::Below(_) => {
+                (self.shell.body.size_to_read(), limits::REWRITE_NS_PER_BYTE)
+            }
+        };
+        self.left() > 0 && limits::takes_long(around.saturating_add(item), ns_per_byte)
     }
 
     /// The next one, with what `set` sets on it. It is charged steps for what it keeps, since that is released when it was

@@ -221,6 +221,11 @@ impl Body {
         }
     }
 
+    /// Whether [`Body::xml`] only returns what it made before.
+    pub(super) fn is_parsed(&self) -> bool {
+        self.xml.get().is_some()
+    }
+
     /// Whether there is no body.
     #[must_use]
     pub fn is_empty(&self) -> bool {

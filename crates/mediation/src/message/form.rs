@@ -27,7 +27,7 @@ pub(crate) fn to_xml(bytes: &[u8], budget: &Budget) -> Result<xml::Document, Fai
             encoding::url_decode(part)
                 .ok_or_else(|| malformed(&format!("invalid escape in `{part}`")))
         };
-        super::formatter::field(&mut out, &decode(name)?, &decode(value)?)?;
+        super::formatter::field(&mut out, (&decode(name)?, &decode(value)?), budget)?;
     }
     out.end_element()?;
     Ok(out.finish())

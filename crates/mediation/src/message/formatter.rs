@@ -93,8 +93,15 @@ fn is_json(text: &str, budget: &Budget) -> Result<bool, Failure> {
 }
 
 /// A child element for a field of a form.
-pub(crate) fn field(out: &mut xml::Builder, name: &str, value: &str) -> Result<(), Failure> {
-    out.start_element(QNameRef::local(&mapping::element_name(name)))?;
+///
+/// # Errors
+/// Text that XML does not allow; the budget.
+pub(crate) fn field(
+    out: &mut xml::Builder,
+    (name, value): (&str, &str),
+    budget: &Budget,
+) -> Result<(), Failure> {
+    out.start_element(QNameRef::local(&mapping::element_name_within(name, budget)?))?;
     out.text(value)?;
     out.end_element()?;
     Ok(())

@@ -23,7 +23,7 @@ use bytes::Bytes;
 use expression::{BodyUse, Budget};
 
 use crate::service::Arrival;
-use crate::{Code, Failure};
+use crate::{Code, Failure, limits};
 
 pub use body::Body;
 pub(crate) use charge::Kept;
@@ -152,6 +152,14 @@ impl Message {
             return Ok(None);
         }
         Ok(self.body.xml(budget)?.and_then(soap::fault_reason))
+    }
+
+    /// Whether [`Message::soap_fault`] takes so long that it is not called on the thread of a worker.
+    #[must_use]
+    pub fn is_long_to_check(&self) -> bool {
+        soap::namespace(self.body.format()).is_some()
+            && !self.body.is_parsed()
+            && limits::takes_long(self.body.size_to_read(), limits::READ_NS_PER_BYTE)
     }
 
     /// Its content coding, if there is one.

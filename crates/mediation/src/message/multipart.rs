@@ -73,10 +73,11 @@ pub(crate) fn to_xml(
     for part in &parts {
         let Some(file) = &part.file else {
             let text = part.text(default, budget)?;
-            super::formatter::field(&mut out, &part.name, &text)?;
+            super::formatter::field(&mut out, (&part.name, &text), budget)?;
             continue;
         };
-        out.start_element(QNameRef::local(&mapping::element_name(&part.name)))?;
+        let name = mapping::element_name_within(&part.name, budget)?;
+        out.start_element(QNameRef::local(&name))?;
         out.attribute(QNameRef::local(FILE_NAME), file)?;
         out.attribute(QNameRef::local(TYPE), sound(part.media.as_deref().unwrap_or_default()))?;
         out.text(&encoding::base64_encode(part.content))?;

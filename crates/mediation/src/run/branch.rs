@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use expression::Budget;
 
+use super::exchange::{FORCE_ERROR_ON_SOAP_FAULT, OUT_ONLY};
 use crate::message::{Direction, MESSAGE_TYPE};
 use crate::program::{Program, SequenceId, Step};
 use crate::{
@@ -442,9 +443,18 @@ impl Branch {
         taken
     }
 
+    /// Whether an answer may have to be searched for a SOAP fault, which takes long: that of a step that blocks, if its status
+    /// is an error.
+    pub(super) fn checks_long(&self, answer: &Answer) -> bool {
+        let Answer::Response(response) = answer else { return false };
+        let is_error = || !(200..300).contains(&response.status());
+        let says = || self.message.says(PropertyScope::Synapse, FORCE_ERROR_ON_SOAP_FAULT);
+        response.is_long_to_check() && (is_error() || says())
+    }
+
     /// Whether no response is expected.
     pub(super) fn is_one_way(&self) -> bool {
-        self.message.says(PropertyScope::Synapse, super::exchange::OUT_ONLY)
+        self.message.says(PropertyScope::Synapse, OUT_ONLY)
     }
 }
 

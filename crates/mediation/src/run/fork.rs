@@ -48,7 +48,7 @@ impl Gather {
 }
 
 /// The place, what the messages have in common, and their fork.
-pub(super) type AggregateKey = (At, Option<String>, Option<u32>);
+pub(super) type AggregateKey = (At, Option<Arc<str>>, Option<u32>);
 
 /// Messages that wait at an `aggregate`.
 #[derive(Debug, Default)]
@@ -250,6 +250,11 @@ impl Run {
         self.branches.insert(branch.id, branch);
     }
 
+    /// Whether a part that may start takes so long to make that it is not made on the thread of a worker.
+    pub(super) fn starts_long(&self) -> bool {
+        self.queues.iter().any(|queue| queue.parts.is_long() && self.may_start(queue))
+    }
+
     /// Starts the next part of each fork that may go on. Returns whether one started.
     pub(super) fn start_queued(&mut self, context: Context<'_>) -> bool {
         let mut has_started = false;
@@ -386,14 +391,17 @@ impl Run {
         let split = branch.splits.iter().rev().find(|split| split.id == collect.id);
         let split = split.map(|split| (split.fork, split.total));
         let bytes = collect.piece.as_ref().map_or(0, Piece::bytes);
+        let key_bytes = collect.correlation.as_ref().map_or(0, String::len);
         // What belongs to nothing passes.
         if split.is_none() && collect.correlation.is_none() {
             self.budget.release_memory(bytes);
             return Turn::Go(branch);
         }
         let group = split.filter(|_| collect.correlation.is_none()).map(|(fork, _)| fork);
-        let key = (at, collect.correlation, group);
-        if !self.aggregates.contains_key(&key) {
+        let key = (at, collect.correlation.map(Arc::from), group);
+        if self.aggregates.contains_key(&key) {
+            self.budget.release_memory(key_bytes);
+        } else {
             let waiter = |key| Waiter::Aggregate(key);
             let ms = collect.timeout_ms;
             let timer = ms.map(|ms| self.new_ask(waiter(key.clone()), Ask::Timer(ms)));

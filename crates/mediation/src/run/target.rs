@@ -52,8 +52,8 @@ pub(super) fn set_properties(
             property.mediate(scene, message)?;
         }
         // Source: Synapse's `Axis2FlexibleMEPClient`.
-        if let Some(charset) = &endpoint.charset {
-            let value = PropertyValue::new(&**charset);
+        if let Some(charset) = scene.program.charset_of(id) {
+            let value = PropertyValue::new(charset);
             message.set(PropertyScope::Axis2, CHARACTER_SET, value, scene.budget)?;
         }
         let EndpointKind::Computed(name) = &endpoint.kind else { break };

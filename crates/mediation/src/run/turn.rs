@@ -21,6 +21,9 @@ impl Run {
                 break event;
             }
             let Some(id) = self.ready.pop_front() else {
+                if !is_heavy && self.starts_long() {
+                    break Event::Heavy;
+                }
                 if !self.queues.is_empty() && self.start_queued(context) {
                     continue;
                 }
@@ -78,6 +81,10 @@ impl Run {
     /// Runs a branch until it waits or ends.
     pub(super) fn turn(&mut self, mut branch: Box<Branch>, context: Context<'_>) {
         let mut turn = match branch.answer.take() {
+            Some((ask, answer)) if !context.is_heavy && branch.checks_long(&answer) => {
+                branch.answer = Some((ask, answer));
+                self.ask_heavy(branch)
+            }
             Some((ask, answer)) => self.take_answer(branch, ask, answer, context),
             None => Turn::Go(branch),
         };
@@ -335,6 +342,12 @@ impl Run {
             branch.rewind();
             return self.ask_body(branch);
         }
+        let is_long =
+            hides_faults && branch.message.is_long_to_check() || branch.message.finishes_long(None);
+        if !context.is_heavy && is_long {
+            branch.wait = Wait::Respond { at };
+            return self.ask_heavy(branch);
+        }
         if hides_faults && matches!(branch.message.soap_fault(&self.budget), Ok(Some(_))) {
             let status = PropertyValue::count(200);
             if let Err(failure) =
@@ -342,10 +355,6 @@ impl Run {
             {
                 return Turn::Failed(branch, failure);
             }
-        }
-        if !context.is_heavy && branch.message.finishes_long(None) {
-            branch.wait = Wait::Respond { at };
-            return self.ask_heavy(branch);
         }
         if let Err(failure) = exchange::finish(&mut branch.message, &self.budget) {
             branch.is_sent = true;

@@ -213,6 +213,18 @@ fn what_is_not_known_is_reported_once() {
 }
 
 #[test]
+fn no_file_has_many_diagnostics() {
+    let steps =
+        |count: usize| format!("<sequence name=\"s\">{}</sequence>", "<lgo/>".repeat(count));
+    let found = diagnostics(&steps(1_000));
+    assert_eq!(found.len(), 1_000);
+    let found = diagnostics(&steps(1_500));
+    let [shown @ .., last] = &found[..] else { panic!("none") };
+    assert_eq!(shown.len(), 999);
+    assert!(last.contains("501 more diagnostics are not shown"), "{last}");
+}
+
+#[test]
 fn attributes_without_a_meaning_there_are_no_errors() {
     let steps = "<property name=\"x\" action=\"remove\" type=\"STRING\" value=\"v\" expression=\"$ctx:a\"/>\
         <header name=\"To\" action=\"remove\" value=\"\" expression=\"$ctx:a\"/>\

@@ -280,12 +280,12 @@ fn an_endpoint_says_in_which_charset_it_wants_bodies() {
         format!("<endpoint><address uri=\"http://a/\" encoding=\"{encoding}\"/></endpoint>")
     };
     let set = "<property name=\"CHARACTER_SET_ENCODING\" value=\"UTF-16\" scope=\"axis2\"/>";
-    let sent_to = |endpoint: &str| {
+    let sent_with = |endpoint: &str, others: &str| {
         let proxy = format!(
             "<proxy name=\"P\"><target><inSequence><payloadFactory media-type=\"text\"><format>é</format></payloadFactory>{set}\
              </inSequence>{endpoint}</target></proxy>"
         );
-        let program = program(&proxy);
+        let program = program(&format!("{proxy}{others}"));
         let flow = flow(&program);
         let mut run = Run::new(program, flow, request("1"), Budget::default());
         let Event::Ask(_, Ask::Exchange(exchange)) = run.next_heavy(&World::default()) else {
@@ -295,6 +295,7 @@ fn an_endpoint_says_in_which_charset_it_wants_bodies() {
         let content_type = exchange.message.head.field("Content-Type").unwrap().into_owned();
         (bytes, content_type)
     };
+    let sent_to = |endpoint: &str| sent_with(endpoint, "");
     let sent = |encoding: &str| sent_to(&address(encoding));
     let (bytes, content_type) = sent("ISO-8859-1");
     assert_eq!(&*bytes, b"\xe9");
@@ -315,4 +316,63 @@ fn an_endpoint_says_in_which_charset_it_wants_bodies() {
     };
     assert_eq!(found(&["utf-8", ""]), "");
     assert!(found(&["utf-8", "utf-16"]).contains("all members get the `encoding` of the first"));
+    // Members may be defined behind the group.
+    let by_name = |members: &[&str]| {
+        let named = |(at, encoding): (usize, &&str)| {
+            address(encoding).replacen("<endpoint>", &format!("<endpoint name=\"m{at}\">"), 1)
+        };
+        let keys = (0..members.len()).map(|at| format!("<endpoint key=\"m{at}\"/>"));
+        let keys: String = keys.collect();
+        let named: String = members.iter().enumerate().map(named).collect();
+        format!("<endpoint name=\"g\"><loadbalance>{keys}</loadbalance></endpoint>{named}")
+    };
+    let found = diagnostics(&by_name(&["utf-8", "utf-16"])).concat();
+    assert!(found.contains("all members get the `encoding` of the first"), "{found}");
+    let named = by_name(&["", "windows-1252"]);
+    assert_eq!(&*sent_with("<endpoint key=\"g\"/>", &named).0, b"\xe9");
+}
+
+#[test]
+fn what_members_have_of_their_own_is_reported_wherever_they_are_defined() {
+    let group = "<endpoint name=\"g\">\n<failover><endpoint key=\"a\"/><endpoint key=\"b\"/></failover></endpoint>";
+    let address = |name: &str, inner: &str, of: &str| {
+        format!(
+            "<endpoint name=\"{name}\"><address uri=\"http://h/\" {of}>{inner}</address></endpoint>"
+        )
+    };
+    let property = "<endpoint name=\"a\"><address uri=\"http://h/\"/><property name=\"x\" value=\"1\"/></endpoint>";
+    let get = |name: &str| {
+        format!(
+            "<endpoint name=\"{name}\"><http method=\"get\" uri-template=\"http://h/\"/></endpoint>"
+        )
+    };
+    let discards =
+        "<timeout><duration>1</duration><responseAction>discard</responseAction></timeout>";
+    for (members, expect) in [
+        (
+            [property.to_owned(), get("b")],
+            "test.xml:2:1: error: a property of a member is not served",
+        ),
+        (
+            [address("a", "", "format=\"get\""), address("b", "", "format=\"soap11\"")],
+            "test.xml:2:1: warning: all members get the `format` of the first that has one",
+        ),
+        (
+            [address("a", discards, "format=\"get\""), get("b")],
+            "test.xml:2:1: warning: `discard` of a member has no effect",
+        ),
+    ] {
+        let members = members.concat();
+        for artefacts in [format!("{group}{members}"), format!("\n{members}{group}")] {
+            let found = diagnostics(&artefacts).join("\n");
+            let expect = if artefacts.starts_with('\n') {
+                expect.replacen(":2:", ":3:", 1)
+            } else {
+                expect.to_owned()
+            };
+            assert!(found.contains(&expect), "{artefacts}: {found}");
+        }
+    }
+    let (program, _) = crate::host::compile(&format!("{group}{property}{}", get("b")));
+    assert!(program.endpoint("g").is_none() && program.endpoint("b").is_some(), "it has an error");
 }

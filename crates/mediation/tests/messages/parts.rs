@@ -221,3 +221,20 @@ fn malformed_forms_are_601000() {
         assert!(failure.message.contains(problem), "{of} {body}: {failure}");
     }
 }
+
+/// A name that XML does not allow becomes up to twenty times as long.
+#[test]
+fn names_of_fields_are_charged_for_what_they_become() {
+    let name = "+".repeat(3_500_000);
+    let part = "+".repeat(8_000);
+    let part = format!("--B\r\nContent-Disposition: form-data; name=\"{part}\"\r\n\r\n\r\n");
+    for (content_type, body) in [
+        ("application/x-www-form-urlencoded", format!("{name}=1")),
+        ("multipart/form-data; boundary=B", format!("{}--B--", part.repeat(500))),
+    ] {
+        let ran =
+            run("<property name=\"a\" expression=\"count(//*)\"/>", message(content_type, &body));
+        let message = &ran.failure().message;
+        assert!(message.contains("it needs more than"), "{content_type}: {message}");
+    }
+}

@@ -7,7 +7,9 @@ use model::Severity;
 use super::{group, is_note};
 use crate::compile::{Compiler, Element};
 use crate::limits;
-use crate::program::{Endpoint, EndpointFormat, EndpointId, EndpointKind, Retry, TimeoutAction};
+use crate::program::{
+    Endpoint, EndpointFormat, EndpointId, EndpointKind, Retry, Site, TimeoutAction,
+};
 
 /// Whether Synapse reads the body before it chooses. Here it is held if a second member may need it.
 pub(super) const BUILD: &[&str] = &["buildMessage"];
@@ -67,7 +69,10 @@ impl Compiler {
                 _ => child.ignores(self, &part, &["endpoint", "member"]),
             }
         }
-        self.check_members(child, &members);
+        let ids = members.iter().map(|(id, _)| *id).collect();
+        let (site, artefact) = (self.site(child), self.artefacts.current);
+        let has_copies = child.name() == "recipientlist";
+        self.groups.push(Group { site, artefact, members: ids, has_copies });
         if members.is_empty() || members.len() > limits::ENDPOINT_MEMBERS_MAX {
             let most = limits::ENDPOINT_MEMBERS_MAX;
             let message = format!("`{}` needs 1 to {most} endpoints", child.name());
@@ -76,34 +81,40 @@ impl Compiler {
         Some(members)
     }
 
-    /// What a member has of its own although one message is written for all, and one wait is theirs.
-    fn check_members(&mut self, child: &Element<'_>, members: &[(EndpointId, Option<u32>)]) {
-        let mut endpoints = members.iter().filter_map(|(id, _)| self.program.endpoint_at(*id));
-        if endpoints.any(|one| !one.properties.is_empty()) {
-            let help = "give it to the group, or set it by `property` before";
-            self.error(child, "a property of a member is not served", Some(help));
-        }
-        // Each recipient gets a copy.
-        if child.name() == "recipientlist" {
-            return;
-        }
-        let endpoints = members.iter().filter_map(|(id, _)| self.program.endpoint_at(*id));
-        let all: Vec<_> = endpoints.collect();
-        let differ = [
-            ("format", differs(all.iter().map(|one| one.format))),
-            ("encoding", differs(all.iter().map(|one| one.charset.as_deref()))),
-            ("enableAddressing", differs(all.iter().map(|one| one.addressing))),
-        ];
-        let discards = all.iter().any(|one| one.timeout.action == TimeoutAction::Discard);
-        for (name, _) in differ.into_iter().filter(|(_, differs)| *differs) {
-            let help = format!("give them the same `{name}`, or send to each by a `filter`");
-            let message = format!("all members get the `{name}` of the first that has one");
-            self.warning(child, message, Some(&help));
-        }
-        if discards {
-            let help = "write `drop` into the fault sequence for the error 101504";
-            let message = "`discard` of a member has no effect: the message fails";
-            self.warning(child, message, Some(help));
+    /// What a member has of its own although one message is written for all, and one wait is theirs. Members may be defined
+    /// after the group.
+    pub(in crate::compile) fn check_groups(&mut self) {
+        for Group { site, artefact, members, has_copies } in std::mem::take(&mut self.groups) {
+            let all: Vec<_> =
+                members.iter().filter_map(|id| self.program.endpoint_at(*id)).collect();
+            let has_properties = all.iter().any(|one| !one.properties.is_empty());
+            let discards = all.iter().any(|one| one.timeout.action == TimeoutAction::Discard);
+            let differ = [
+                ("format", differs(all.iter().map(|one| one.format))),
+                ("encoding", differs(members.iter().map(|id| self.program.charset_of(*id)))),
+                ("enableAddressing", differs(all.iter().map(|one| one.addressing))),
+            ];
+            if has_properties {
+                self.artefacts.current = artefact;
+                self.artefacts.has_error();
+                let help = "give it to the group, or set it by `property` before".to_owned();
+                let message = "a property of a member is not served".to_owned();
+                self.report_at(Severity::Error, site.clone(), message, Some(help));
+            }
+            // Each recipient gets a copy.
+            if has_copies {
+                continue;
+            }
+            for (name, _) in differ.into_iter().filter(|(_, differs)| *differs) {
+                let help = format!("give them the same `{name}`, or send to each by a `filter`");
+                let message = format!("all members get the `{name}` of the first that has one");
+                self.report_at(Severity::Warning, site.clone(), message, Some(help));
+            }
+            if discards {
+                let help = "write `drop` into the fault sequence for the error 101504".to_owned();
+                let message = "`discard` of a member has no effect: the message fails".to_owned();
+                self.report_at(Severity::Warning, site, message, Some(help));
+            }
         }
     }
 
@@ -138,6 +149,16 @@ impl Compiler {
         let kind = EndpointKind::Member { http, https };
         Some(self.new_endpoint(Endpoint { kind, ..Endpoint::default() }))
     }
+}
+
+/// A group that was compiled, when its members perhaps were not yet.
+#[derive(Debug)]
+pub(in crate::compile) struct Group {
+    pub(super) site: Site,
+    artefact: usize,
+    members: Vec<EndpointId>,
+    /// Each member gets a copy of the message.
+    has_copies: bool,
 }
 
 /// Whether all that it is sent is safe to repeat.

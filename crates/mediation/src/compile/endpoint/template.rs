@@ -4,7 +4,7 @@ use model::Place;
 
 use super::is_note;
 use crate::compile::units::in_registry_or;
-use crate::compile::{Compiler, Element, nearest, serialise};
+use crate::compile::{Compiler, Element, serialise};
 use crate::limits;
 use crate::program::Endpoint;
 
@@ -19,7 +19,7 @@ impl Compiler {
         let template = self.endpoint_templates.get(name).cloned();
         let values = self.template_values(element, name, template.as_ref())?;
         let Some(template) = template else {
-            let help = nearest(name, self.endpoint_templates.keys());
+            let help = self.nearest(name, self.endpoint_templates.keys());
             let message = format!("there is no endpoint template `{name}`");
             return self.reject(element, message, help.as_deref());
         };
@@ -37,12 +37,18 @@ impl Compiler {
             }
         };
         let before = self.diagnostics.len();
+        let (groups, failovers) = (self.groups.len(), self.failovers.len());
         let inner = Element::new(document.element()?);
         let endpoint = self.deeper(&inner, Self::endpoint_of);
         let xml::Position { line, column } = element.position();
         for diagnostic in self.diagnostics.iter_mut().skip(before) {
             diagnostic.place = Some(Place { line, column });
             diagnostic.message = format!("in the template `{name}`: {}", diagnostic.message);
+        }
+        let of_groups = self.groups.iter_mut().skip(groups).map(|group| &mut group.site);
+        let of_failovers = self.failovers.iter_mut().skip(failovers).map(|(site, _)| site);
+        for site in of_groups.chain(of_failovers) {
+            (site.line, site.column) = (line, column);
         }
         endpoint
     }
