@@ -256,7 +256,7 @@ fn errors_have_a_place_and_a_way_out() {
     let expect = [
         "test.xml:2:3: error: unknown mediator `lgo`",
         "test.xml:3:3: warning: `log` has no attribute `levl`",
-        "test.xml:4:3: error: `level` is `ful`",
+        "test.xml:4:3: error: unknown value `ful` of `level`",
         "test.xml:5:3: error: `filter` needs a condition",
         "test.xml:6:3: error: there is no sequence `mian`",
     ];

@@ -36,7 +36,7 @@ fn read(bytes: &[u8]) -> Result<Entries, Wrong> {
     let count = archive.len();
     if count > limits::ARCHIVE_ENTRIES_MAX {
         let most = limits::ARCHIVE_ENTRIES_MAX;
-        return Err((format!("{count} entries; the limit is {most}"), "divide the application"));
+        return Err((format!("{count} entries; the limit is {most}"), "split the application"));
     }
     // The reader keeps the last of several entries of one name.
     if announced(bytes) != Some(count) {
@@ -63,7 +63,7 @@ fn read(bytes: &[u8]) -> Result<Entries, Wrong> {
         let length = u64::try_from(content.len()).unwrap_or(u64::MAX);
         let Some(rest) = left.checked_sub(length) else {
             let message = format!("the content is larger than {} bytes", bytes_max(bytes.len()));
-            return Err((message, "divide the application"));
+            return Err((message, "split the application"));
         };
         left = rest;
         entries.insert(name, content.into());

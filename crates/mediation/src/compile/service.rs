@@ -18,7 +18,7 @@ const SECURED: &str = "put an OpenAPI description in front of it, with `[integra
 impl Compiler {
     /// Reports a child that Synapse has, and what to do instead.
     fn unserved_child(&mut self, (child, of): (&Element<'_>, &Element<'_>), help: &str) {
-        let message = format!("`{}` of `{}` is not served", child.name(), of.name());
+        let message = format!("`{}` of `{}` is not supported", child.name(), of.name());
         self.error(child, message, Some(help.to_owned()));
     }
 
@@ -120,7 +120,7 @@ impl Compiler {
             let (_, location) = location;
             let is_known = imported.iter().any(|(known, _)| known == location);
             if !is_known && !location.contains("://") {
-                let message = format!("the WSDL imports `{location}`, which is not served");
+                let message = format!("the WSDL imports `{location}`, which is not supported");
                 let help = format!("add <resource location=\"{location}\" key=\"...\"/>");
                 self.warning(element, message, Some(help));
             }
@@ -154,7 +154,7 @@ impl Compiler {
                 continue;
             }
             let message = format!(
-                "`publishWSDL`: the endpoint `{name}` is no `address`, and the WSDL is generated"
+                "`publishWSDL`: the endpoint `{name}` is not an `address`, so a WSDL is generated"
             );
             let help = "write `uri=\"...\"` with the address of the WSDL".to_owned();
             self.report_at(Severity::Warning, site, message, Some(help));
@@ -186,7 +186,11 @@ impl Compiler {
         let swagger = swagger.and_then(|key| self.published(element, key));
         if !context.starts_with('/') {
             let help = "start it with `/`".to_owned();
-            self.error(element, format!("`context` is `{context}`"), Some(help));
+            self.error(
+                element,
+                format!("`context` `{context}` does not start with `/`"),
+                Some(help),
+            );
             return None;
         }
         let transports = self.transports(element)?;
@@ -204,8 +208,8 @@ impl Compiler {
             match child.name() {
                 "resource" => {
                     if self::bindings(&child).is_some_and(|own| own != bindings) {
-                        let message = "`binds-to` of a resource is not served".to_owned();
-                        let help = "bind the API, and put the resource into an API of its own";
+                        let message = "`binds-to` of a resource is not supported".to_owned();
+                        let help = "put the resource into an API of its own, and bind that";
                         self.error(&child, message, Some(help.to_owned()));
                     }
                     resources.extend(self.resource(&child, resources.len()));
@@ -264,11 +268,13 @@ impl Compiler {
         let (message, help) = match &found {
             None => (
                 format!("`publishSwagger`: there is no registry resource `{key}`"),
-                "put the description there: until then, another is generated from the resources",
+                "add it; until then, a description is generated from the resources",
             ),
             Some(text) if !is_object(text) => (
-                format!("`publishSwagger`: `{key}` is YAML, and `?swagger.json` is generated"),
-                "write the description in JSON, which `?swagger.yaml` returns, too",
+                format!(
+                    "`publishSwagger`: `{key}` is YAML, so `?swagger.json` returns a generated description"
+                ),
+                "write the description in JSON; `?swagger.yaml` returns it, too",
             ),
             Some(_) => return found,
         };
@@ -299,12 +305,12 @@ impl Compiler {
                 Some((context.replace("{version}", version), Some("context")))
             }
             (Place::Context, Some(_)) => {
-                let message = format!("`context` is `{context}`, without `{{version}}`");
+                let message = format!("`context` `{context}` has no `{{version}}`");
                 self.error(element, message, None);
                 None
             }
             (Place::None, Some(_)) | (Place::Url | Place::Context, None) => {
-                let message = "`version` and `version-type` need each other".to_owned();
+                let message = "`version` and `version-type` must be given together".to_owned();
                 self.error(element, message, None);
                 None
             }
@@ -396,7 +402,7 @@ impl Compiler {
                 self.warning(element, message, Some(help.to_owned()));
                 continue;
             }
-            let message = format!("the transport `{other}` is not served");
+            let message = format!("the transport `{other}` is not supported");
             let help = Some("the transports are `http` and `https`".to_owned());
             if !is_served {
                 self.error(element, message, help);
@@ -406,7 +412,11 @@ impl Compiler {
         }
         if !is_served {
             let help = "the transports are `http` and `https`".to_owned();
-            self.error(element, "nobody could reach it".to_owned(), Some(help));
+            self.error(
+                element,
+                "`transports` has neither `http` nor `https`".to_owned(),
+                Some(help),
+            );
         }
         Some(transports)
     }

@@ -99,7 +99,7 @@ impl Compiler {
         }
         let Some(row) = MEDIATORS.iter().find(|row| row.element == name) else {
             if let Some(instead) = instead_of(name) {
-                let message = format!("the mediator `{name}` is not served");
+                let message = format!("the mediator `{name}` is not supported");
                 self.error(&element, message, Some(instead.to_owned()));
                 return None;
             }

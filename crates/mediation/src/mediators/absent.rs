@@ -5,8 +5,8 @@ use crate::compile::{Compiler, Element};
 
 pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<Box<dyn Mediator>> {
     let name = element.name();
-    let message = format!("this build of Penstock has no `{name}`");
-    let help = "build it with all its cargo features, as releases are".to_owned();
+    let message = format!("this build of Penstock does not include `{name}`");
+    let help = "build it with all cargo features, as `make release` does".to_owned();
     compiler.error(element, message, Some(help));
     None
 }

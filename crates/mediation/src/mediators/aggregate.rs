@@ -261,7 +261,7 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
 /// The sequence of an `onComplete` without mediators. Source: Synapse's `AggregateMediatorFactory`.
 fn nothing(compiler: &mut Compiler, element: &Element<'_>) -> SequenceId {
     let message = "the message ends here, since `onComplete` has no mediators".to_owned();
-    let help = "write the mediators that follow into it".to_owned();
+    let help = "move the mediators that follow into it".to_owned();
     compiler.warning(element, message, Some(help));
     compiler.sequence_of(element, "onComplete", vec![Box::new(Turn::Drop)])
 }

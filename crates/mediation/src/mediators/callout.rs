@@ -152,8 +152,8 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
         compiler.warning(&child, message, None);
     }
     if let Some(child) = element.child("enableSec") {
-        let help = "let the service accept requests without WS-Security on an inner network";
-        compiler.error(&child, "`enableSec` is not served".to_owned(), Some(help.to_owned()));
+        let help = "let the service accept requests without WS-Security on an internal network";
+        compiler.error(&child, "`enableSec` is not supported".to_owned(), Some(help.to_owned()));
     }
     let source = match element.child("source") {
         Some(child) => source(compiler, &child)?,
@@ -170,7 +170,7 @@ fn source(compiler: &mut Compiler, child: &Element<'_>) -> Option<Source> {
     let kind = child.optional("type");
     if let Some(other) = kind.filter(|kind| *kind != "envelope") {
         let help = "write `envelope`, or `xpath` or `key` instead".to_owned();
-        compiler.error(child, format!("`type` is `{other}`"), Some(help));
+        compiler.error(child, format!("unknown value `{other}` of `type`"), Some(help));
         return None;
     }
     let source = match (child.optional("key"), child.optional("xpath")) {
@@ -182,7 +182,7 @@ fn source(compiler: &mut Compiler, child: &Element<'_>) -> Option<Source> {
         (None, Some(xpath)) => Source::Element(child.compiled(compiler, xpath)?),
         (None, None) => {
             let help = "write `xpath`, `key` or type=\"envelope\"".to_owned();
-            compiler.error(child, "`source` says nothing".to_owned(), Some(help));
+            compiler.error(child, "`source` is empty".to_owned(), Some(help));
             return None;
         }
     };
@@ -196,7 +196,7 @@ fn target(compiler: &mut Compiler, child: &Element<'_>) -> Option<Target> {
         (None, Some(xpath)) => Target::Element(child.compiled(compiler, xpath)?),
         (None, None) => {
             let help = "write `xpath` or `key`".to_owned();
-            compiler.error(child, "`target` says nothing".to_owned(), Some(help));
+            compiler.error(child, "`target` is empty".to_owned(), Some(help));
             return None;
         }
     };

@@ -87,7 +87,7 @@ impl Condition {
 
 fn condition(compiler: &mut Compiler, element: &Element<'_>, depth: usize) -> Option<Condition> {
     if depth > limits::ELEMENT_DEPTH_MAX {
-        compiler.error(element, "conditions are nested too deep".to_owned(), None);
+        compiler.error(element, "conditions are nested too deeply".to_owned(), None);
         return None;
     }
     let mut inner = || {
@@ -132,7 +132,7 @@ fn of(compiler: &mut Compiler, element: &Element<'_>) -> Option<Of> {
         "property" => Some(Of::Property(source.into())),
         other => {
             let help = "write `url`, `header`, `param` or `property`".to_owned();
-            compiler.error(element, format!("`type` is `{other}`"), Some(help));
+            compiler.error(element, format!("unknown value `{other}` of `type`"), Some(help));
             None
         }
     }

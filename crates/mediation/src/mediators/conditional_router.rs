@@ -75,7 +75,7 @@ fn route(compiler: &mut Compiler, element: &Element<'_>) -> Option<(Condition, S
     let ends = element.flag(compiler, "breakRoute", true)?;
     if element.flag(compiler, "asynchronous", false)? {
         let help = "write `clone`, whose targets run concurrently".to_owned();
-        let message = "`asynchronous` routes are not served".to_owned();
+        let message = "`asynchronous` routes are not supported".to_owned();
         compiler.error(element, message, Some(help));
         return None;
     }

@@ -209,7 +209,7 @@ fn replace_array(
         let text = message.body.text(scene.budget).ok()?;
         spliced(&text, place, array)
     });
-    let whole = whole.ok_or_else(|| fail("the array is not a part of the body"))?;
+    let whole = whole.ok_or_else(|| fail("the array is not part of the body"))?;
     message.body.replace(Format::Json, whole.into_bytes(), scene.budget)
 }
 
@@ -226,7 +226,7 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
     let target = Arc::new(Target::of_sequence(inline));
     let Some(collection) = collection else {
         if element.flag(compiler, "continueLoopOnFailure", false)? {
-            let message = "`continueLoopOnFailure` is not served".to_owned();
+            let message = "`continueLoopOnFailure` is not supported".to_owned();
             compiler.error(element, message, None);
         }
         let id = element.optional("id");

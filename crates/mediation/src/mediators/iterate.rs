@@ -157,7 +157,7 @@ impl Pieces {
                 let attach = Some(attach).filter(|_| !is_same);
                 around_array(attach, range.clone(), scene, message)?
             }
-            Place::Array(None) => return Err(fail("the array is not a part of the body")),
+            Place::Array(None) => return Err(fail("the array is not part of the body")),
         };
         Ok(Self { shell, items, made: 0, way })
     }
@@ -327,7 +327,7 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
         None if preserves && expression.selects_nodes() => Some(element.compiled(compiler, ".")?),
         None if preserves => {
             let message = "`preservePayload` needs an `attachPath` here".to_owned();
-            let help = "write the path of the array again, or another one".to_owned();
+            let help = "write the path of the array, or another one".to_owned();
             compiler.error(element, message, Some(help));
             return None;
         }

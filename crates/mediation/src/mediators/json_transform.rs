@@ -135,8 +135,8 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
         }
         let name = child.required(compiler, "name")?;
         if name != AUTO_PRIMITIVE {
-            let help = format!("the property `{AUTO_PRIMITIVE}` is served");
-            compiler.error(&child, format!("the property `{name}` is not served"), Some(help));
+            let help = format!("the only property is `{AUTO_PRIMITIVE}`");
+            compiler.error(&child, format!("the property `{name}` is not supported"), Some(help));
             return None;
         }
         strings = child.optional("value") == Some("false");

@@ -287,7 +287,7 @@ impl Target {
         element.finish(compiler);
         if sequence.is_none() && to.is_none() && address.is_none() {
             let help = "write a sequence or an endpoint".to_owned();
-            compiler.error(element, "the target does nothing".to_owned(), Some(help));
+            compiler.error(element, "the target is empty".to_owned(), Some(help));
             return None;
         }
         Some(Self { sequence, to, address, action })

@@ -39,7 +39,11 @@ impl Compiler {
             "discard" => TimeoutAction::Discard,
             other => {
                 let help = "write `fault` or `discard`".to_owned();
-                self.error(element, format!("`responseAction` is `{other}`"), Some(help));
+                self.error(
+                    element,
+                    format!("unknown value `{other}` of `responseAction`"),
+                    Some(help),
+                );
                 return None;
             }
         };
@@ -117,7 +121,7 @@ impl Compiler {
         }
         let Some(basic) = element.child("basicAuth") else {
             let help = "write `basicAuth` or `oauth`".to_owned();
-            self.error(element, "`authentication` says nothing".to_owned(), Some(help));
+            self.error(element, "`authentication` is empty".to_owned(), Some(help));
             return None;
         };
         let mut read = |name: &'static str| {
@@ -151,7 +155,7 @@ impl Compiler {
                 }
                 "useGlobalProxyConfigs" if text(&part) == "false" => {}
                 other => {
-                    self.error(&part, format!("`{other}` of `oauth` is not served"), None);
+                    self.error(&part, format!("`{other}` of `oauth` is not supported"), None);
                 }
             }
             part.finish(self);
@@ -182,7 +186,7 @@ impl Compiler {
             "payload" => true,
             other => {
                 let help = "write `header` or `payload`".to_owned();
-                self.error(grant, format!("`authMode` is `{other}`"), Some(help));
+                self.error(grant, format!("unknown value `{other}` of `authMode`"), Some(help));
                 return None;
             }
         };
@@ -221,7 +225,7 @@ impl Compiler {
         if is_expression {
             let help = "write the value, or `${configs.NAME}`".to_owned();
             let name = element.name();
-            let message = format!("`{name}` is an expression: tokens are not for one message");
+            let message = format!("`{name}` is an expression: tokens are shared by all messages");
             self.error(element, message, Some(help));
             return None;
         }
@@ -234,8 +238,8 @@ impl Compiler {
         let versions = [("final", Addressing::Final), ("submission", Addressing::Submission)];
         let version = element.choice(self, "version", &versions)?;
         if element.flag(self, "separateListener", false)? {
-            let message = "`separateListener` has no effect: the response comes with the request";
-            let help = "remove it, if the service responds on the connection of the request";
+            let message = "`separateListener` has no effect: the response arrives on the connection of the request";
+            let help = "remove it if the service responds on that connection";
             self.warning(element, message.to_owned(), Some(help.to_owned()));
         }
         element.finish(self);

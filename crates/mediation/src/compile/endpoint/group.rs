@@ -22,7 +22,7 @@ impl Compiler {
         let is_weighted = algorithm == "WeightedRoundRobin";
         if !is_weighted && !matches!(algorithm, "RoundRobin" | "roundRobin") {
             let help = "write `RoundRobin` or `WeightedRoundRobin`".to_owned();
-            self.error(child, format!("`algorithm` is `{algorithm}`"), Some(help));
+            self.error(child, format!("unknown value `{algorithm}` of `algorithm`"), Some(help));
         }
         let (members, weights): (_, Vec<_>) = self.members(child)?.into_iter().unzip();
         if !is_weighted && weights.iter().any(Option::is_some) {
@@ -81,8 +81,8 @@ impl Compiler {
     fn check_members(&mut self, child: &Element<'_>, members: &[(EndpointId, Option<u32>)]) {
         let mut endpoints = members.iter().filter_map(|(id, _)| self.program.endpoint_at(*id));
         if endpoints.any(|one| !one.properties.is_empty()) {
-            let help = "give it to the group, or set it by `property` before".to_owned();
-            let message = "a property of a member is not served".to_owned();
+            let help = "set it on the group, or with the mediator `property` before".to_owned();
+            let message = "properties of members are not supported".to_owned();
             self.error(child, message, Some(help));
         }
         // Each recipient gets a copy.
@@ -98,7 +98,7 @@ impl Compiler {
         ];
         let discards = all.iter().any(|one| one.timeout.action == TimeoutAction::Discard);
         for (name, _) in differ.into_iter().filter(|(_, differs)| *differs) {
-            let help = format!("give them the same `{name}`, or send to each by a `filter`");
+            let help = format!("give them the same `{name}`, or choose one with `filter`");
             let message = format!("all members get the `{name}` of the first that has one");
             self.warning(child, message, Some(help));
         }
@@ -119,7 +119,7 @@ impl Compiler {
             if all.len() < 2 || !is_default || all.iter().all(|one| is_repeatable(one)) {
                 continue;
             }
-            let message = "a POST does not go to the next member after the errors 101504 and 101505, since it may have had its effect";
+            let message = "a POST is not sent to the next member after the errors 101504 and 101505, since it may have been processed";
             let help = "if it is safe to repeat, list them in `enabledErrorCodes` of the members' `retryConfig`";
             self.report_at(Severity::Warning, site, message.to_owned(), Some(help.to_owned()));
         }

@@ -45,7 +45,7 @@ pub(in crate::mediators) fn compile(
     };
     if is_json && action == Action::Sibling && matches!(target, Target::Body(_)) {
         let help = "write `child`, or `replace`".to_owned();
-        let message = "JSON has nothing beside the body".to_owned();
+        let message = "a JSON body has no siblings".to_owned();
         compiler.error(&to, message, Some(help));
         return None;
     }
@@ -77,7 +77,7 @@ fn source(compiler: &mut Compiler, from: &Element<'_>) -> Option<Source> {
         other => {
             let help =
                 "write `custom`, `envelope`, `body`, `property`, `variable` or `inline`".to_owned();
-            compiler.error(from, format!("`type` is `{other}`"), Some(help));
+            compiler.error(from, format!("unknown value `{other}` of `type`"), Some(help));
             None
         }
     }
@@ -161,7 +161,7 @@ fn property_named(compiler: &mut Compiler, to: &Element<'_>, source: &str) -> Op
         ["operation", name] => (PropertyScope::Operation, name),
         _ => {
             let help =
-                "write `get-property('name')`, or the scope `axis2` or `operation` before it";
+                "write `get-property('name')`, or with a scope, `get-property('axis2', 'name')`";
             compiler.error(to, format!("`{source}` names no property"), Some(help.to_owned()));
             return None;
         }
@@ -202,7 +202,7 @@ fn target(compiler: &mut Compiler, to: &Element<'_>, action: Action) -> Option<T
         other => {
             let help =
                 "write `custom`, `envelope`, `body`, `property`, `variable` or `key`".to_owned();
-            compiler.error(to, format!("`type` is `{other}`"), Some(help));
+            compiler.error(to, format!("unknown value `{other}` of `type`"), Some(help));
             return None;
         }
     };
@@ -215,7 +215,7 @@ fn target(compiler: &mut Compiler, to: &Element<'_>, action: Action) -> Option<T
     };
     if !fits {
         let help = "replace it, or name a part of the body by `xpath`".to_owned();
-        let message = format!("this `action` does not fit the target `{of}`");
+        let message = format!("this `action` cannot be applied to the target `{of}`");
         compiler.error(to, message, Some(help));
     }
     fits.then_some(target)
