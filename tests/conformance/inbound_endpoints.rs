@@ -134,7 +134,7 @@ fn an_api_is_reached_where_it_is_bound() {
         (bound("api", "none"), "there is no inbound endpoint `none`"),
         (
             api("api").replace("<resource ", "<resource binds-to=\"in0\" "),
-            "`binds-to` of a resource is not served",
+            "`binds-to` of a resource is not supported",
         ),
     ] {
         gateway.apply_artefacts(&[("test.xml", &[&*all[..2].concat(), &api].concat())]);

@@ -286,7 +286,7 @@ fn what_cannot_be_run_is_named_with_its_place() {
             unit_test(SEQUENCE, "", &case, "").replace("test-cases", "testcases"),
             "unknown element `testcases`\n    help: did you mean `test-cases`?",
         ),
-        (unit_test(SEQUENCE, "", "<test-case/>", ""), "`test case 1` asserts nothing"),
+        (unit_test(SEQUENCE, "", "<test-case/>", ""), "`test case 1` has no assertions"),
         (
             unit_test(API, SUPPORTS, &case.replace("assertEquals", "assertEqual"), MOCK),
             "unknown assertion `assertEqual`",

@@ -25,7 +25,7 @@ use commands::{
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// API gateway and performance lab
+/// API gateway, integration runtime and performance lab
 ///
 /// Start with `penstock up`: it runs a gateway with a sample API, an echo backend, keys and a token on
 /// this machine.

@@ -41,7 +41,7 @@ fn credential<'a>(
         Some(OfSet::Own(credential)) => Ok(Some(credential)),
         Some(OfSet::Named(name)) => {
             let found = revision.live.credentials.get(name);
-            found.map(Some).ok_or_else(|| fault("the credential is not configured any more"))
+            found.map(Some).ok_or_else(|| fault("the credential is no longer configured"))
         }
     }
 }
@@ -123,7 +123,7 @@ async fn write<B: RequestBody>(
             };
             set(edits, b"Authorization", value.as_bytes());
         }
-        Credential::Unread => return Err(fault("its secret was not read from Vault yet")),
+        Credential::Unread => return Err(fault("its secret has not been read from Vault yet")),
         Credential::Aws(key) => sign(worker, key, balancer, (outgoing, edits), body.held())?,
         // It is sent by the module of that name.
         Credential::Digest { .. } => {}

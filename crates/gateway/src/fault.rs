@@ -111,7 +111,7 @@ const RUNTIME: &[(u32, &str, u16)] = &[
     (401_001, "The blocking call failed",                      502),
     (401_003, "The message has no valid address",              500),
     (500_000, "The back end returned a SOAP fault",            502),
-    (502_002, "A policy refuses the response of the back end", 502),
+    (502_002, "A policy rejects the response of the back end", 502),
     (601_000, "The body is not what its content type says",    400),
 ];
 

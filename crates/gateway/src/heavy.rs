@@ -66,7 +66,7 @@ impl HeavyPool {
 fn run(work: &Mutex<Receiver<Work>>) {
     // Of this thread alone, as Linux does it.
     if let Err(error) = rustix::process::setpriority_process(None, NICE) {
-        tracing::warn!(%error, "heavy work runs with the priority of the workers");
+        tracing::warn!(%error, "cannot lower the priority of a thread for heavy work; it competes with the workers");
     }
     loop {
         // Held while waiting: the threads take turns.

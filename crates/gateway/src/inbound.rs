@@ -186,7 +186,7 @@ impl Listeners {
         count: usize,
     ) -> io::Result<(SocketAddr, Vec<TcpListener>)> {
         let kind = self.kind(secure).ok_or_else(|| {
-            io::Error::other("it uses TLS, and `https` of `[integration]` is not set")
+            io::Error::other("it uses TLS, and neither `[integration]` nor `[gateway]` has `https`")
         })?;
         if self.open.len() >= INBOUND_LISTENERS_MAX {
             let text = format!("there are {INBOUND_LISTENERS_MAX} inbound endpoints already");

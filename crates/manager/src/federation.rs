@@ -81,7 +81,7 @@ pub(crate) async fn returned(
             return Ok(no_response());
         }
         Err(Failure::Failed(problem)) => {
-            tracing::warn!(provider = name, problem, "a sign-in has failed");
+            tracing::warn!(provider = name, problem, "a sign-in failed");
             let message = "The sign-in has failed. Go back to the application and try again.";
             reply::message(StatusCode::FORBIDDEN, message)
         }
@@ -167,7 +167,7 @@ async fn signed_in(
     }
     match form.get("error") {
         Some("temporarily_unavailable" | "server_error") => {
-            return Err(Failure::Outage("it reports an outage".to_owned()));
+            return Err(Failure::Outage("the provider reports an outage".to_owned()));
         }
         Some(_) => return Err("the provider returned an error".into()),
         None => {}

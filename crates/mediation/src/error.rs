@@ -118,7 +118,7 @@ impl Failure {
     /// A message is to be sent whose body went to another receiver.
     #[must_use]
     pub fn lost_body() -> Self {
-        Self::new(Code::MEDIATION, "the body was sent to another receiver")
+        Self::new(Code::MEDIATION, "the body was already sent elsewhere")
     }
 
     /// The message is refused: the client gets the response to `denial`, if no error handler has another one.

@@ -419,7 +419,7 @@ impl Resource {
         if !path.starts_with('/') && !is_suffix {
             Some(format!("the path `{path}` does not start with `/`"))
         } else if braces('{') != braces('}') {
-            Some(format!("the path `{path}` has a brace without its other half"))
+            Some(format!("the path `{path}` has an unmatched brace"))
         } else {
             None
         }

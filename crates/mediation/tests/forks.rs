@@ -561,7 +561,7 @@ fn a_splitter_in_its_own_target_is_a_clear_fault() {
 #[test]
 fn a_split_that_is_written_wrong_has_a_place() {
     for (mediator, expect) in [
-        ("<clone><target/></clone>", "the target does nothing"),
+        ("<clone><target/></clone>", "the target is empty"),
         ("<iterate expression=\"//a\"/>", "`iterate` needs a `target`"),
         (
             "<iterate expression=\"json-eval($.a)\" preservePayload=\"true\"><target endpoint=\"a\"/></iterate>",

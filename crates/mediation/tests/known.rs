@@ -255,7 +255,7 @@ fn the_name_of_a_property_may_be_computed() {
     assert_eq!(ran.log, ["v = 12"]);
     let empty = "<property name=\"{$ctx:none}\" value=\"1\"/>";
     let ran = proxy("", &format!("><inSequence>{empty}</inSequence>"), &echo);
-    assert!(ran.failure().message.contains("no name of a property"), "{ran:?}");
+    assert!(ran.failure().message.contains("not the name of a property"), "{ran:?}");
 }
 
 #[test]

@@ -198,9 +198,9 @@ fn a_service_has_transports_that_are_served() {
     for (transports, expect) in [
         ("http,https", ""),
         ("http local", "warning: the transport `local` has no effect"),
-        ("local", "error: nobody could reach it"),
-        ("jms", "error: the transport `jms` is not served"),
-        ("jms http vfs", "warning: the transport `jms` is not served"),
+        ("local", "error: `transports` has neither `http` nor `https`"),
+        ("jms", "error: the transport `jms` is not supported"),
+        ("jms http vfs", "warning: the transport `jms` is not supported"),
     ] {
         let attributes = format!("name=\"A\" context=\"/a\" transports=\"{transports}\"");
         let found = diagnostics(&api(&attributes, &["uri-template=\"/x\""])).join("\n");

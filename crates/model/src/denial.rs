@@ -152,7 +152,7 @@ pub const TABLE: &[DenialRow] = &[
     report(Denial::NoApi,                404, 404,     "Not Found", "The requested resource is not available."),
     report(Denial::NoResource,           404, 404,     "Not Found", "No matching resource found for given API Request"),
     report(Denial::MethodNotAllowed,     405, 405,     "Method not allowed", "Method not allowed for given API resource"),
-    report(Denial::NotAdmitted,          400, 400,     "Bad Request", "The resource does not take this content type, user agent or protocol"),
+    report(Denial::NotAdmitted,          400, 400,     "Bad Request", "The resource does not accept this content type, user agent or protocol"),
     report(Denial::AmbiguousPath,        400, 400,     "Bad Request", "The path has more than one interpretation"),
     report(Denial::UnsupportedTransport, 403, 403,     "Forbidden", "Unsupported Transport"),
     auth(Denial::NoCertificate,          401, 900_911, "Mutual SSL Validation Failed", "Invalid Credentials. The API requires a client certificate"),

@@ -14,8 +14,8 @@ use crate::failure::Failure;
 
 /// Check API descriptions, Synapse artefacts and configuration files
 ///
-/// Prints every problem of every file as file:line:column, with what to write instead. The exit code is 1 if there
-/// is an error; warnings alone give 0.
+/// Prints every problem of every file, with file:line:column and a suggested fix. Exit codes: 0 no errors (there may be
+/// warnings), 1 errors, 2 usage error.
 #[derive(Args)]
 #[command(after_help = "Examples:
   penstock check apis/                      every API description in a folder

@@ -17,9 +17,9 @@ use crate::failure::Failure;
 
 /// Show what proxies, APIs and sequences do: steps, branches, body use and estimated cost
 ///
-/// A step that neither reads nor rewrites the body lets it stream. The cost is the CPU time that a step with the body of
-/// that size takes, as measured once for its mediator; expressions, stylesheets and scripts differ. The total is that of
-/// the most expensive branches. Artefacts with errors are reported, and not shown.
+/// A body streams past steps that neither read nor rewrite it. Costs are estimates of CPU time for bodies of that size,
+/// measured once per mediator; actual expressions, stylesheets and scripts differ. The total is that of the most
+/// expensive branches. Artefacts with errors are reported and left out.
 #[derive(Args)]
 #[command(after_help = "Examples:
   penstock explain OrdersProxy.xml
@@ -34,7 +34,7 @@ pub(crate) struct Arguments {
     /// The proxy, API, inbound endpoint, sequence or template to show [default: all proxies, APIs and inbound endpoints, else all sequences]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// Draw it to this file; an existing one is replaced
+    /// Draw a diagram into this file; an existing file is replaced
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
 }

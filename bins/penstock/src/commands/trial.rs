@@ -24,10 +24,9 @@ use crate::failure::Failure;
 
 /// Run one message through a sequence, a proxy service or an API's resource, without a network
 ///
-/// Prints where messages go, their heads and bodies. Log lines and the trace go to stderr. A message that is sent to an
-/// endpoint ends there, unless --response gives what each endpoint returns. Time limits are over at once. Parameters such
-/// as $SYSTEM:NAME and configs.NAME have the values that the gateway would give them: of the environment, or of
-/// file.properties.
+/// Prints where messages go, with their heads and bodies; log lines and the trace go to stderr. A message that is sent to
+/// an endpoint ends there, unless --response gives the response of all endpoints. Timeouts elapse immediately. Parameters
+/// such as $SYSTEM:NAME and configs.NAME are read from the environment and from file.properties, as by the gateway.
 #[derive(Args)]
 #[command(after_help = "Examples:
   penstock try orders.xml --payload order.json
@@ -36,8 +35,7 @@ use crate::failure::Failure;
   penstock try api.xml --path '/orders/17?verbose=true' --method GET
   penstock try src/main/wso2mi/artifacts --run OrderProxy --payload order.xml")]
 pub(crate) struct Arguments {
-    /// Artefact in Synapse's XML: a sequence, a proxy, or `definitions` with several; or a folder or archive (*.car)
-    /// with what it refers to
+    /// Artefact in Synapse's XML, or a folder or archive (*.car) with everything that it refers to
     #[arg(value_name = "PATH")]
     file: PathBuf,
     /// The sequence or proxy to run; not needed if there is only one
@@ -58,13 +56,13 @@ pub(crate) struct Arguments {
     /// The request's method
     #[arg(long, value_name = "METHOD", default_value = "POST")]
     method: String,
-    /// The request comes by https
+    /// The request arrives over HTTPS
     #[arg(long)]
     https: bool,
-    /// Configuration whose `[integration]` says how JSON and XML become each other
+    /// Configuration file; its `[integration]` settings for XML and JSON apply
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// File with the body that each endpoint returns
+    /// File with the body that every endpoint returns
     #[arg(long, value_name = "FILE")]
     response: Option<PathBuf>,
     /// Show what each mediator changes
@@ -121,7 +119,7 @@ fn resource(
             handled(handler, format!("405: the API `{name}` allows {allowed} for `{path}`"))
         }
         Matched::NotAdmitted => {
-            let problem = "does not take this content type, user agent or protocol";
+            let problem = "does not accept this content type, user agent or protocol";
             Err(Failure::Error(format!("400: the resource of `{path}` {problem}")))
         }
         Matched::NoResource { api, handler } => {
@@ -156,7 +154,7 @@ fn program(arguments: &Arguments) -> Result<(Program, ArtefactSet), Failure> {
 fn report(diagnostics: &[Diagnostic], is_one_file: bool) -> Result<(), Failure> {
     for mut diagnostic in diagnostics.iter().cloned() {
         if is_one_file && diagnostic.message.starts_with("there is no ") {
-            let help = "give the folder that has it too: penstock try FOLDER --run NAME";
+            let help = "pass the folder that contains it: penstock try FOLDER --run NAME";
             diagnostic.help.get_or_insert_with(|| help.to_owned());
         }
         stderr(&format!("{diagnostic}\n"));
@@ -245,7 +243,7 @@ fn request(arguments: &Arguments, program: &Program) -> Result<Message, Failure>
 }
 
 /// What `try` prints of a message that goes nowhere, such as at the end of a sequence.
-const ENDED: &str = "ends without a response: 202 (--trace shows what became of the message)\n";
+const ENDED: &str = "ends without a response: 202 (--trace shows each step)\n";
 
 /// What a line of the trace with the body begins with.
 const BODY: &str = "body ";

@@ -22,22 +22,22 @@ const CONTEXT_LINES: usize = 2;
 
 /// Run Micro Integrator's unit tests of sequences, proxy services and APIs, without a server or a network
 ///
-/// Each unit test names its artefacts by a path below the project, and mock services return what endpoints would.
+/// Unit tests refer to their artefacts by paths below the project; mock services respond instead of endpoints.
 #[derive(Args)]
 #[command(after_help = "Examples:
   penstock test src/test/wso2mi/OrdersTest.xml
   penstock test .                              every unit test of a project
   penstock test . --junit target/tests.xml     for a build server
 
-Exit codes: 0 all passed, 1 some failed or could not be read, 2 there are none.")]
+Exit codes: 0 all passed, 1 some failed or could not be read, 2 no tests found.")]
 pub(crate) struct Arguments {
-    /// Unit tests, and folders of them
+    /// Unit-test files, and folders of them
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// Configuration whose `[integration]` says how JSON and XML become each other
+    /// Configuration file; its `[integration]` settings for XML and JSON apply
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Run only the test cases whose names contain this
+    /// Run only the test cases whose names contain this text
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
     /// Write the results in JUnit's format; an existing file is replaced

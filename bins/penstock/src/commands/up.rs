@@ -67,7 +67,7 @@ pub(crate) struct Arguments {
     /// Address of the admin listener [default: `[admin] listen` of the configuration]
     #[arg(long, value_name = "[HOST:]PORT", value_parser = listen_address)]
     admin: Option<SocketAddr>,
-    /// Port of the key manager. Changes it in the configuration, also in the issuer of its tokens
+    /// Port of the key manager. Changes it in the configuration, including the issuer of its tokens
     #[cfg(feature = "control")]
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     control: Option<u16>,
@@ -481,7 +481,7 @@ fn welcome(
         );
     }
     if let Some(at) = addresses.integration_http.filter(|_| places.artefact.exists()) {
-        text += "An order in JSON, which its backend gets, and returns, as XML:\n\n";
+        text += "An order in JSON, which the backend receives and returns as XML:\n\n";
         text +=
             "curl -i -H 'Content-Type: application/json' -d '{\"symbol\":\"IBM\",\"quantity\":3}' ";
         text += &format!("http://{at}/orders\n\n");

@@ -186,7 +186,7 @@ impl<'n, 'r> Paths<'n, 'r> {
             if item.chain.is_in_description() {
                 described.hand_over(Arc::make_mut(policies), report);
             } else {
-                let message = "`schemaValidation` in a path item of another file is not served";
+                let message = "`schemaValidation` in a path item of another file is not supported";
                 report.error(member.key_place, message, "move the path item into the description");
             }
         }

@@ -87,7 +87,7 @@ impl OfApi {
             policies.response.retain(|policy| !is_cache(policy));
             if policies.mediate_exchanges() {
                 let message = format!(
-                    "`{RESPONSE_CACHE}` is not served with other policies for requests or responses"
+                    "`{RESPONSE_CACHE}` cannot be combined with other policies for requests or responses"
                 );
                 let help =
                     "cache in front of the upstream, or list it for operations without others";
@@ -228,7 +228,7 @@ mod tests {
             ),
             (
                 "{request: [{name: redirect, parameters: {url: /}}], response: [{name: responseCache}]}",
-                "7:85: error: `responseCache` is not served with other policies for requests or responses",
+                "7:85: error: `responseCache` cannot be combined with other policies for requests or responses",
             ),
             (
                 "{response: [{name: responseCache, parameters: {cacheTimeoutInSeconds: x}}]}",

@@ -233,7 +233,7 @@ impl Reader<'_> {
         if artefact.kind != kind {
             let (found, element) = (artefact.kind.element(), kind.element());
             let message =
-                format!("the document element is `{found}`, and artifact.xml says `{element}`");
+                format!("the document element is `{found}`, but artifact.xml says `{element}`");
             self.report.error(place, message, "correct the type in artifact.xml");
         }
         let same =

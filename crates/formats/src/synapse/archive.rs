@@ -32,7 +32,7 @@ fn read(bytes: &[u8]) -> Result<Entries, Wrong> {
     // The reader makes a list of all entries at once.
     if let Some(count) = ends(bytes).find(|count| *count > limits::ARCHIVE_ENTRIES_MAX) {
         let most = limits::ARCHIVE_ENTRIES_MAX;
-        return Err((format!("{count} entries; the limit is {most}"), "divide the application"));
+        return Err((format!("{count} entries; the limit is {most}"), "split the application"));
     }
     let mut archive = ZipArchive::new(Cursor::new(bytes)).map_err(|error| invalid(&error))?;
     let count = archive.len();
@@ -61,7 +61,7 @@ fn read(bytes: &[u8]) -> Result<Entries, Wrong> {
         let length = u64::try_from(content.len()).unwrap_or(u64::MAX);
         let Some(rest) = left.checked_sub(length) else {
             let message = format!("the content is larger than {} bytes", bytes_max(bytes.len()));
-            return Err((message, "divide the application"));
+            return Err((message, "split the application"));
         };
         left = rest;
         entries.insert(name, content.into());

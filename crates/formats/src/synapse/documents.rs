@@ -34,7 +34,7 @@ pub(super) fn read(
         if tried > limits::ARTEFACT_DOCUMENTS_MAX {
             let most = limits::ARTEFACT_DOCUMENTS_MAX;
             let message = format!("more than {most} documents by URL or file");
-            report.error(place_of(node), message, "divide the file");
+            report.error(place_of(node), message, "split the file");
             break;
         }
         let is_url = uri.starts_with("http://") || uri.starts_with("https://");

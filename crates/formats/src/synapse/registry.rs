@@ -154,7 +154,7 @@ pub(super) fn insert(
     if set.resources.len() >= limits::ARCHIVE_ENTRIES_MAX {
         let most = limits::ARCHIVE_ENTRIES_MAX;
         let message = format!("more than {most} resources");
-        return report.error(item.place, message, "divide the application");
+        return report.error(item.place, message, "split the application");
     }
     let (file, properties) = (file.to_owned(), item.properties.clone());
     let resource = Resource { file, media_type, properties, bytes };

@@ -29,17 +29,17 @@ pub struct Unserved {
 pub(super) const UNSERVED: &[Unserved] = &[
     Unserved {
         names: &[".zip", "synapse/lib", "import", "library"],
-        message: "connectors are not served",
+        message: "connectors are not supported",
         help: "call the service with the `call` mediator and an `http` endpoint",
     },
     Unserved {
         names: &[".dbs", "service/dataservice", "datasource/datasource", "data", "datasource"],
-        message: "data services are not served",
+        message: "data services are not supported",
         help: "serve the data by a service of its own, and call it with an `http` endpoint",
     },
     Unserved {
         names: &[".jar", "lib/synapse/mediator", "lib/library/bundle", "lib/dataservice/validator"],
-        message: "Java libraries are not served",
+        message: "Java libraries are not supported",
         help: "replace the class mediator by the mediators of docs/synapse.md, or call a service",
     },
     Unserved {
@@ -51,22 +51,22 @@ pub(super) const UNSERVED: &[Unserved] = &[
             "synapse/message-processor",
             "synapse/message-processors",
         ],
-        message: "message stores and processors are not served yet",
+        message: "message stores and processors are not supported",
         help: "send the message to its endpoint with `call`, which reports failures to the client",
     },
     Unserved {
         names: &["task", "synapse/task"],
-        message: "scheduled tasks are not served yet",
+        message: "scheduled tasks are not supported",
         help: "start the sequence from cron: publish it as an API, and request it with curl",
     },
     Unserved {
         names: &["eventSource", "synapse/event-source"],
-        message: "event sources are not served",
+        message: "event sources are not supported",
         help: "send each event to its subscribers with `clone`",
     },
     Unserved {
         names: &["priorityExecutor", "synapse/priority-executor"],
-        message: "priority executors are not served",
+        message: "priority executors are not supported",
         help: "remove it; the limits of [gateway] keep one API from starving another",
     },
 ];

@@ -59,7 +59,7 @@ async fn callback<C: Client>(
     let login = &provider.login;
     let log = |problem: &str| {
         if worker.sign_ins.logs_failure(worker.resources.now_us()) {
-            tracing::warn!(login = login.name, problem, "a sign-in has failed");
+            tracing::warn!(login = login.name, problem, "a sign-in failed");
         }
     };
     let failed = |problem: &str| {
@@ -73,8 +73,8 @@ async fn callback<C: Client>(
     let now = worker.resources.exact();
     let attempt = sealed
         .and_then(|sealed| SignInAttempt::open(&provider.keys, &login.name, (sealed, &state), now));
-    let attempt =
-        attempt.ok_or_else(|| failed("the browser has not begun it here, or too long ago"))?;
+    let attempt = attempt
+        .ok_or_else(|| failed("this browser did not start the sign-in here, or too long ago"))?;
     let Ok(_turn) = worker.sign_ins.codes.try_acquire() else {
         return Err(Fault::Denied(Denial::IssuerUnavailable).into());
     };
@@ -113,7 +113,7 @@ async fn issued<C: Client>(
     }
     match parameter(request, "error").as_deref() {
         Some(b"temporarily_unavailable" | b"server_error") => {
-            return Ok(Err(Problem::Unreachable("it reports an outage".to_owned())));
+            return Ok(Err(Problem::Unreachable("the provider reports an outage".to_owned())));
         }
         Some(_) => return other("the provider or its user has refused"),
         None => {}

@@ -100,7 +100,7 @@ impl<'d> Element<'d> {
         let found = values.iter().find(|(value, _)| value.eq_ignore_ascii_case(written));
         if found.is_none() {
             let all: Vec<_> = values.iter().map(|(value, _)| format!("`{value}`")).collect();
-            let message = format!("`{name}` is `{written}`");
+            let message = format!("unknown value `{written}` of `{name}`");
             compiler.error(self, message, Some(&format!("write one of {}", all.join(", "))));
         }
         found.map(|(_, value)| *value)
@@ -128,7 +128,7 @@ impl<'d> Element<'d> {
         let Some(written) = self.optional(name) else { return Some(default) };
         let found = written.trim().parse().ok();
         if found.is_none() {
-            let message = format!("`{name}` is `{written}`, not a number of this kind");
+            let message = format!("`{name}` is `{written}`, not a valid number");
             compiler.error(self, message, None);
         }
         found
@@ -209,7 +209,7 @@ impl<'d> Element<'d> {
 
     /// Warns that of two attributes, or kinds of them, one has no effect.
     pub(crate) fn counts(&self, compiler: &mut Compiler, winner: &str, loser: &str) {
-        let message = format!("{winner} counts, and {loser} has no effect");
+        let message = format!("{loser} has no effect beside {winner}");
         compiler.warning(self, message, Some(&format!("remove {loser}")));
     }
 

@@ -84,8 +84,8 @@ impl Compiler {
             return self.endpoint_of_template(element, name);
         }
         if let Some(handler) = element.optional("onError") {
-            let help = format!("write onError=\"{handler}\" at the sequence that sends");
-            self.error(element, "`onError` of an endpoint is not served", Some(&help));
+            let help = format!("write onError=\"{handler}\" on the sequence that sends");
+            self.error(element, "`onError` of an endpoint is not supported", Some(&help));
         }
         let (others, kinds): (Vec<_>, Vec<_>) = element
             .children()
@@ -106,21 +106,21 @@ impl Compiler {
                 continue;
             }
             if other.name() == "session" {
-                let help = "remove it, and keep the sessions where all members find them";
-                self.error(&other, "sessions of endpoints are not served", Some(help));
+                let help = "remove it, and keep sessions in a store that all members share";
+                self.error(&other, "sessions of endpoints are not supported", Some(help));
                 continue;
             }
             if !KINDS.contains(&other.name()) {
                 element.ignores(self, &other, &["property"]);
                 continue;
             }
-            let message = format!("an endpoint has one kind, and `{}` is another", other.name());
+            let message = format!("an endpoint has one kind; `{}` is a second one", other.name());
             self.error(&other, message, None);
         }
         let endpoint = self.deeper(&child, Self::endpoint_kind);
         let own = child.attribute("encoding").filter(|name| !name.is_empty());
         if let Some(name) = own.filter(|name| !Charset::is_known(name)) {
-            self.error(&child, format!("`encoding` is `{name}`, no charset"), None);
+            self.error(&child, format!("unknown charset `{name}` in `encoding`"), None);
         }
         child.ignore(IGNORED);
         child.finish(self);
@@ -152,8 +152,9 @@ impl Compiler {
     /// Reports an expression of an endpoint that reads the body.
     fn check_untouched(&mut self, element: &Element<'_>, body_use: BodyUse) {
         if body_use != BodyUse::Untouched {
-            let message = "the body is not read on the way to an endpoint";
-            self.error(element, message, Some("set it by `property` before the message is sent"));
+            let message = "expressions of an endpoint cannot read the body";
+            let help = "compute the value with the mediator `property` before the message is sent";
+            self.error(element, message, Some(help));
         }
     }
 
@@ -179,7 +180,7 @@ impl Compiler {
             "http" => {
                 let method = child.optional("method").map(str::to_ascii_uppercase);
                 if let Some(method) = method.as_ref().filter(|method| !is_token(method)) {
-                    return self.reject(child, format!("`method` is `{method}`"), None);
+                    return self.reject(child, format!("`{method}` is not a method"), None);
                 }
                 let template = child.required(self, "uri-template")?.to_owned();
                 let help =
@@ -212,10 +213,10 @@ impl Compiler {
             other => {
                 let help = match other {
                     "serviceDynamicLoadbalance" => "list the members in a `loadbalance`",
-                    "class" => "name the endpoint by `key-expression`, or write a `script` before",
+                    "class" => "choose the endpoint with `key-expression`",
                     _ => "docs/synapse.md lists the endpoints",
                 };
-                let message = format!("the endpoint `{other}` is not served");
+                let message = format!("the endpoint `{other}` is not supported");
                 return self.reject(child, message, Some(help));
             }
         };
@@ -258,8 +259,11 @@ impl Compiler {
                 "definitions" | "description" if child.name() == "wsdl" => {}
                 other @ ("enableSec" | "enableRM") => {
                     let help = "use TLS, or a service that signs and encrypts";
-                    let message = format!("`{other}` of an endpoint is not served");
-                    self.error(&part, message, Some(help));
+                    self.error(
+                        &part,
+                        format!("`{other}` of an endpoint is not supported"),
+                        Some(help),
+                    );
                 }
                 _ => child.ignores(self, &part, PARTS),
             }
@@ -280,7 +284,7 @@ impl Compiler {
             }
             (None, Some(definitions)) => address(definitions.node(), service, port),
             (None, None) => {
-                let help = "write the WSDL into the endpoint, or name it with `uri`";
+                let help = "write the WSDL into the endpoint, or give its URL with `uri`";
                 return self.reject(child, "the endpoint has no WSDL", Some(help));
             }
         };

@@ -8,7 +8,7 @@ pub(super) fn help(source: &str, message: &str) -> Option<String> {
     let text = source.trim();
     // A frequent function of Micro Integrator, which has a vault of its own.
     if text.contains("vault-lookup(") {
-        let variable = "with the secret in the environment variable `NAME`";
+        let variable = "and put the secret into the environment variable `NAME`";
         return Some(format!("write `${{configs.NAME}}`, {variable}"));
     }
     if let Some(path) = text.strip_prefix("json-eval(") {
@@ -24,7 +24,9 @@ pub(super) fn help(source: &str, message: &str) -> Option<String> {
         ));
     }
     if text.contains("${") {
-        return Some("a Synapse expression is the whole value: `${...}` around all of it".into());
+        return Some(
+            "a Synapse expression must be the whole value: write `${...}` around it".into(),
+        );
     }
     if text.starts_with("$.") || text.starts_with("$[") {
         return Some(format!("write a JSONPath as `json-eval({text})`"));
@@ -38,13 +40,11 @@ pub(super) fn help(source: &str, message: &str) -> Option<String> {
         ));
     }
     if let Some(prefix) = quoted(message, "undeclared namespace prefix `") {
-        return Some(format!(
-            "declare it: xmlns:{prefix}=\"...\" at this element or one around it"
-        ));
+        return Some(format!("declare xmlns:{prefix}=\"...\" on this element or one around it"));
     }
     let operators = [("==", "="), ("&&", "and"), ("||", "or")];
     let written = operators.iter().find(|(written, _)| text.contains(written));
-    written.map(|(written, meant)| format!("XPath has `{meant}` for `{written}`"))
+    written.map(|(written, meant)| format!("write `{meant}` instead of `{written}` in XPath"))
 }
 
 /// What `message` has between `before` and the next backquote.
@@ -56,7 +56,7 @@ fn of_json_path(path: &str) -> String {
     let help = if path.ends_with(')') {
         "paths are like `$.a.b`, `$.a[0]`, `$['a b'].c` and `$.a[?(@.b == 1)]`"
     } else if path.contains(')') {
-        "`json-eval()` is the whole expression; to compute with values of JSON, write `${payload.a + 1}`"
+        "`json-eval()` must be the whole expression; to compute with values of JSON, write `${payload.a + 1}`"
     } else {
         "close the parenthesis: `json-eval($.a)`"
     };
@@ -68,7 +68,7 @@ fn of_function(name: &str) -> String {
     let known = || xpath::core_function_names().chain(SynapseXPath::function_names());
     let plain = |known: &str| known.strip_prefix("fn:").unwrap_or(known) == local;
     match known().find(|known| plain(known)).or_else(|| names::nearest(local, known())) {
-        Some(known) if known == name => "it takes another number of arguments".to_owned(),
+        Some(known) if known == name => "give it another number of arguments".to_owned(),
         Some(known) => format!("did you mean `{known}`?"),
         None => {
             "use functions of XPath 1.0, a Synapse expression (`${...}`), or `script`".to_owned()

@@ -24,13 +24,13 @@ impl Compiler {
             Some("http") => false,
             Some("https") => true,
             other => {
-                let help = "receive the messages over HTTP: by an API, a proxy, or an inbound endpoint of protocol \
+                let help = "receive the messages over HTTP, with an API, a proxy, or an inbound endpoint of protocol \
                             `http`";
                 let message = match other {
-                    Some("class") => "inbound endpoints of a `class` are not served".to_owned(),
+                    Some("class") => "inbound endpoints of a `class` are not supported".to_owned(),
                     other => {
                         let other = other.unwrap_or_default();
-                        format!("the inbound protocol `{other}` is not served")
+                        format!("the inbound protocol `{other}` is not supported")
                     }
                 };
                 return self.reject(element, message, Some(help));
@@ -60,7 +60,7 @@ impl Compiler {
                 format!("the inbound endpoint `{name}` is not served: it has `suspend=\"true\"`");
             self.warning(element, message, None);
         } else if let Some(other) = self.program.inbounds.iter().find(|other| other.port == port) {
-            let message = format!("the inbound endpoint `{}` has the port {port}", other.name);
+            let message = format!("port {port} is used by the inbound endpoint `{}`", other.name);
             self.error(element, message, Some("choose another port"));
         } else if is_first {
             let site = self.site(element);
@@ -89,8 +89,10 @@ impl Compiler {
                     found.dispatches = Some(Pattern::compile(self, &parameter, text)?);
                 }
                 "SSLVerifyClient" if !text.eq_ignore_ascii_case("none") && !text.is_empty() => {
-                    let help = "set `clients` in `[tls]`, which holds for all listeners";
-                    self.error(&parameter, "`SSLVerifyClient` is not served", Some(help));
+                    let help =
+                        "set `client_certificate` in `[tls]`, which applies to all listeners";
+                    let message = "`SSLVerifyClient` is not supported";
+                    self.error(&parameter, message, Some(help));
                 }
                 _ => self.needless(&parameter, key),
             }

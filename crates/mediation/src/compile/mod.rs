@@ -259,7 +259,7 @@ impl Compiler {
         }
         let is_first = self.artefacts.claim(kind, name);
         if !is_first {
-            self.error(element, format!("there are two of `{kind}` with the name `{name}`"), None);
+            self.error(element, format!("duplicate {kind} `{name}`"), None);
         }
         is_first
     }
@@ -339,7 +339,7 @@ impl Compiler {
             other => {
                 let help = "the artefacts are `api`, `proxy`, `inboundEndpoint`, `sequence`, `template`, `endpoint` and \
                             `localEntry`";
-                self.error(&element, format!("`{other}` is not served yet"), Some(help));
+                self.error(&element, format!("`{other}` is not supported"), Some(help));
                 return;
             }
         }

@@ -18,7 +18,7 @@ const SECURED: &str = "put an OpenAPI description in front of it, with `[integra
 impl Compiler {
     /// Reports a child that Synapse has, and what to do instead.
     fn unserved_child(&mut self, (child, of): (&Element<'_>, &Element<'_>), help: &str) {
-        let message = format!("`{}` of `{}` is not served", child.name(), of.name());
+        let message = format!("`{}` of `{}` is not supported", child.name(), of.name());
         self.error(child, message, Some(help));
     }
 
@@ -119,7 +119,7 @@ impl Compiler {
             let (_, location) = location;
             let is_known = imported.iter().any(|(known, _)| known == location);
             if !is_known && !location.contains("://") {
-                let message = format!("the WSDL imports `{location}`, which is not served");
+                let message = format!("the WSDL imports `{location}`, which is not supported");
                 let help = format!("add <resource location=\"{location}\" key=\"...\"/>");
                 self.warning(element, message, Some(&help));
             }
@@ -153,7 +153,7 @@ impl Compiler {
                 continue;
             }
             let message = format!(
-                "`publishWSDL`: the endpoint `{name}` is no `address`, and the WSDL is generated"
+                "`publishWSDL`: the endpoint `{name}` is not an `address`, so a WSDL is generated"
             );
             let help = "write `uri=\"...\"` with the address of the WSDL".to_owned();
             self.report_at(Severity::Warning, site, message, Some(help));
@@ -185,7 +185,11 @@ impl Compiler {
         let swagger = swagger.and_then(|key| self.published(element, key));
         if !context.starts_with('/') {
             let help = "start it with `/`";
-            return self.reject(element, format!("`context` is `{context}`"), Some(help));
+            return self.reject(
+                element,
+                format!("`context` `{context}` does not start with `/`"),
+                Some(help),
+            );
         }
         let transports = self.transports(element)?;
         let bindings = bindings(element).unwrap_or_default();
@@ -206,8 +210,8 @@ impl Compiler {
             match child.name() {
                 "resource" => {
                     if self::bindings(&child).is_some_and(|own| own != bindings) {
-                        let message = "`binds-to` of a resource is not served";
-                        let help = "bind the API, and put the resource into an API of its own";
+                        let message = "`binds-to` of a resource is not supported";
+                        let help = "put the resource into an API of its own, and bind that";
                         self.error(&child, message, Some(help));
                     }
                     resources.extend(self.resource(&child, resources.len()));
@@ -265,11 +269,13 @@ impl Compiler {
         let (message, help) = match &found {
             None => (
                 format!("`publishSwagger`: there is no registry resource `{key}`"),
-                "put the description there: until then, another is generated from the resources",
+                "add it; until then, a description is generated from the resources",
             ),
             Some(text) if !is_object(text) => (
-                format!("`publishSwagger`: `{key}` is YAML, and `?swagger.json` is generated"),
-                "write the description in JSON, which `?swagger.yaml` returns, too",
+                format!(
+                    "`publishSwagger`: `{key}` is YAML, so `?swagger.json` returns a generated description"
+                ),
+                "write the description in JSON; `?swagger.yaml` returns it, too",
             ),
             Some(_) => return found,
         };
@@ -298,14 +304,15 @@ impl Compiler {
             (Place::Url, Some(version)) => Some((format!("{context}/{version}"), Some("url"))),
             (Place::Context, Some(version)) => {
                 if !context.contains("{version}") {
-                    let message = format!("`context` is `{context}`, without `{{version}}`");
+                    let message = format!("`context` `{context}` has no `{{version}}`");
                     let help = "the URL has no version; write `{version}` where it belongs";
                     self.warning(element, message, Some(help));
                 }
                 Some((context.replace("{version}", version), Some("context")))
             }
             (Place::None, Some(_)) | (Place::Url | Place::Context, None) => {
-                self.reject(element, "`version` and `version-type` need each other", None)
+                let message = "`version` and `version-type` must be given together";
+                self.reject(element, message, None)
             }
         }
     }
@@ -388,7 +395,7 @@ impl Compiler {
                 self.warning(element, message, Some(help));
                 continue;
             }
-            let message = format!("the transport `{other}` is not served");
+            let message = format!("the transport `{other}` is not supported");
             let help = Some("the transports are `http` and `https`".to_owned());
             if !is_served {
                 return self.reject(element, message, help.as_deref());
@@ -397,7 +404,7 @@ impl Compiler {
         }
         if !is_served {
             let help = "the transports are `http` and `https`";
-            self.error(element, "nobody could reach it", Some(help));
+            self.error(element, "`transports` has neither `http` nor `https`", Some(help));
         }
         Some(transports)
     }

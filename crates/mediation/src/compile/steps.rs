@@ -97,7 +97,7 @@ impl Compiler {
         }
         let Some(row) = MEDIATORS.iter().find(|row| row.element == name) else {
             if let Some(instead) = instead_of(name) {
-                let message = format!("the mediator `{name}` is not served");
+                let message = format!("the mediator `{name}` is not supported");
                 return self.reject(&element, message, Some(instead));
             }
             let nearest = base::names::nearest(name, MEDIATORS.iter().map(|row| row.element));

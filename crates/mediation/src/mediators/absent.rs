@@ -5,6 +5,8 @@ use crate::compile::{Compiler, Element};
 
 pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<Box<dyn Mediator>> {
     let name = element.name();
-    let message = format!("this build of Penstock has no `{name}`");
-    compiler.reject(element, message, Some("build it with all its cargo features, as releases are"))
+    let message = format!("this build of Penstock does not include `{name}`");
+    let help = "build it with all cargo features, as `make release` does";
+    compiler.error(element, message, Some(help));
+    None
 }

@@ -263,7 +263,8 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
 /// The sequence of an `onComplete` without mediators. Source: Synapse's `AggregateMediatorFactory`.
 fn nothing(compiler: &mut Compiler, element: &Element<'_>) -> SequenceId {
     let message = "the message ends here, since `onComplete` has no mediators";
-    compiler.warning(element, message, Some("write the mediators that follow into it"));
+    let help = "move the mediators that follow into it";
+    compiler.warning(element, message, Some(help));
     compiler.sequence_of(element, "onComplete", vec![Box::new(Turn::Drop)])
 }
 

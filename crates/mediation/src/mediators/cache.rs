@@ -348,7 +348,11 @@ fn truth(compiler: &mut Compiler, element: &Element<'_>, text: &str) -> Option<b
     let found = text.parse().ok();
     if found.is_none() {
         let help = "write `true` or `false`";
-        compiler.error(element, format!("`{}` is `{text}`", element.name()), Some(help));
+        compiler.error(
+            element,
+            format!("unknown value `{text}` of `{}`", element.name()),
+            Some(help),
+        );
     }
     found
 }

@@ -120,8 +120,8 @@ fn with_param(compiler: &mut Compiler, child: &Element<'_>) -> Option<Given> {
         return child.compiled(compiler, &once).map(Given::Now);
     };
     if OF_PARAMETERS.iter().any(|name| twice.contains(name)) {
-        let message = "in two pairs of braces no parameter can be read";
-        let help = "write one pair: it is read when the template is called";
+        let message = "parameters cannot be read inside two pairs of braces";
+        let help = "write one pair, which is evaluated when the template is called";
         return compiler.reject(child, message, Some(help));
     }
     let late = child.compiled(compiler, &twice)?;

@@ -151,8 +151,8 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
         compiler.warning(&child, "`configuration` has no effect: there is no Axis2", None);
     }
     if let Some(child) = element.child("enableSec") {
-        let help = "let the service accept requests without WS-Security on an inner network";
-        compiler.error(&child, "`enableSec` is not served", Some(help));
+        let help = "let the service accept requests without WS-Security on an internal network";
+        compiler.error(&child, "`enableSec` is not supported", Some(help));
     }
     let source = match element.child("source") {
         Some(child) => source(compiler, &child)?,
@@ -169,7 +169,7 @@ fn source(compiler: &mut Compiler, child: &Element<'_>) -> Option<Source> {
     let kind = child.optional("type");
     if let Some(other) = kind.filter(|kind| *kind != "envelope") {
         let help = "write `envelope`, or `xpath` or `key` instead";
-        return compiler.reject(child, format!("`type` is `{other}`"), Some(help));
+        return compiler.reject(child, format!("unknown value `{other}` of `type`"), Some(help));
     }
     let source = match (child.optional("key"), child.optional("xpath")) {
         _ if kind.is_some() => Source::Envelope,
@@ -180,7 +180,7 @@ fn source(compiler: &mut Compiler, child: &Element<'_>) -> Option<Source> {
         (None, Some(xpath)) => Source::Element(child.compiled(compiler, xpath)?),
         (None, None) => {
             let help = "write `xpath`, `key` or type=\"envelope\"";
-            return compiler.reject(child, "`source` says nothing", Some(help));
+            return compiler.reject(child, "`source` is empty", Some(help));
         }
     };
     child.finish(compiler);
@@ -192,7 +192,8 @@ fn target(compiler: &mut Compiler, child: &Element<'_>) -> Option<Target> {
         (Some(key), _) => Target::Property(key.into()),
         (None, Some(xpath)) => Target::Element(child.compiled(compiler, xpath)?),
         (None, None) => {
-            return compiler.reject(child, "`target` says nothing", Some("write `xpath` or `key`"));
+            let help = "write `xpath` or `key`";
+            return compiler.reject(child, "`target` is empty", Some(help));
         }
     };
     child.finish(compiler);

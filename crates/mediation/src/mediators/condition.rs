@@ -86,7 +86,7 @@ impl Condition {
 
 fn condition(compiler: &mut Compiler, element: &Element<'_>, depth: usize) -> Option<Condition> {
     if depth > limits::ELEMENT_DEPTH_MAX {
-        return compiler.reject(element, "conditions are nested too deep", None);
+        return compiler.reject(element, "conditions are nested too deeply", None);
     }
     let mut inner = || {
         element
@@ -130,7 +130,8 @@ fn of(compiler: &mut Compiler, element: &Element<'_>) -> Option<Of> {
         "property" => Some(Of::Property(source.into())),
         other => {
             let help = "write `url`, `header`, `param` or `property`";
-            compiler.reject(element, format!("`type` is `{other}`"), Some(help))
+            compiler.error(element, format!("unknown value `{other}` of `type`"), Some(help));
+            None
         }
     }
 }

@@ -75,7 +75,8 @@ fn route(compiler: &mut Compiler, element: &Element<'_>) -> Option<(Condition, S
     let ends = element.flag(compiler, "breakRoute", true)?;
     if element.flag(compiler, "asynchronous", false)? {
         let help = "write `clone`, whose targets run concurrently";
-        return compiler.reject(element, "`asynchronous` routes are not served", Some(help));
+        let message = "`asynchronous` routes are not supported";
+        return compiler.reject(element, message, Some(help));
     }
     let (Some(condition), Some(target)) = (element.child("condition"), element.child("target"))
     else {

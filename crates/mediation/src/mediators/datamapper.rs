@@ -33,7 +33,7 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
     element.choice(compiler, "inputType", &types)?;
     let output = element.choice(compiler, "outputType", &types)?;
     let Some(key) = element.optional("xsltStyleSheet") else {
-        let message = "a `datamapper` without `xsltStyleSheet` is not served";
+        let message = "a `datamapper` without `xsltStyleSheet` is not supported";
         let help = "add xsltStyleSheet=\"gov:/...\" with the stylesheet that the mapping editor exports, or write the \
                     mapping as `xslt` or `payloadFactory`";
         return compiler.reject(element, message, Some(help));

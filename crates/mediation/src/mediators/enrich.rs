@@ -239,7 +239,7 @@ impl Enrich {
         match (self.action, piece) {
             (Action::Replace, Piece::Json(document)) => set_json(message, &document, budget),
             (Action::Replace, Piece::Text(_)) if message.body.format() == Format::Json => {
-                let line = "enrich: a text does not replace a body in JSON";
+                let line = "enrich: text cannot replace a JSON body";
                 scene.environment.log(LogLevel::Error, line);
                 Ok(())
             }

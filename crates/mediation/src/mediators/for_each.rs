@@ -209,7 +209,7 @@ fn replace_array(
         let text = message.body.text(scene.budget).ok()?;
         spliced(&text, place, array)
     });
-    let whole = whole.ok_or_else(|| fail("the array is not a part of the body"))?;
+    let whole = whole.ok_or_else(|| fail("the array is not part of the body"))?;
     message.body.replace(Format::Json, whole.into_bytes(), scene.budget)
 }
 
@@ -221,7 +221,8 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
     let target = Arc::new(Target::of_sequence(sequence));
     let Some(collection) = collection else {
         if element.flag(compiler, "continueLoopOnFailure", false)? {
-            compiler.error(element, "`continueLoopOnFailure` is not served", None);
+            let message = "`continueLoopOnFailure` is not supported";
+            compiler.error(element, message, None);
         }
         let id = element.optional("id");
         let named = |name: &str| id.map_or(name.into(), |id| format!("{id}_{name}").into());

@@ -161,7 +161,7 @@ impl Pieces {
                 let attach = Some(attach).filter(|_| !is_same);
                 around_array(attach, range.clone(), scene, message)?
             }
-            Place::Array(None) => return Err(fail("the array is not a part of the body")),
+            Place::Array(None) => return Err(fail("the array is not part of the body")),
         };
         Ok(Self { shell, items, made: 0, way })
     }
@@ -345,7 +345,7 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
         None if preserves && expression.selects_nodes() => Some(element.compiled(compiler, ".")?),
         None if preserves => {
             let message = "`preservePayload` needs an `attachPath` here";
-            let help = "write the path of the array again, or another one";
+            let help = "write the path of the array, or another one";
             return compiler.reject(element, message, Some(help));
         }
         Some(_) | None => None,

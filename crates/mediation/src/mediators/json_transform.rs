@@ -135,9 +135,12 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
         }
         let name = child.required(compiler, "name")?;
         if name != AUTO_PRIMITIVE {
-            let help = format!("the property `{AUTO_PRIMITIVE}` is served");
-            let message = format!("the property `{name}` is not served");
-            return compiler.reject(&child, message, Some(&help));
+            let help = format!("the only property is `{AUTO_PRIMITIVE}`");
+            return compiler.reject(
+                &child,
+                format!("the property `{name}` is not supported"),
+                Some(&help),
+            );
         }
         strings = child.optional("value") == Some("false");
         child.finish(compiler);

@@ -74,107 +74,116 @@ pub struct Row {
     pub differs: &'static str,
 }
 
-/// Every mediator, in the order of the alphabet. docs/synapse.md is generated from it.
+/// Every mediator, in alphabetical order. docs/synapse.md is generated from it.
 #[rustfmt::skip]
 pub const MEDIATORS: &[Row] = &[
-    Row { element: "aggregate",         compile: aggregate::compile,        about: "joins messages that were split, or that have a value in common", attributes: "`id`; `correlateOn`, `completeCondition` (`timeout`, `messageCount`), `onComplete` (`expression`, `sequence`, `enclosingElementProperty`, `aggregateElementType` without effect, as in Synapse)", differs: "Messages of one request only, in the order in which they were split. Completes early if no more messages can arrive. Several elements without an envelope and without `enclosingElementProperty` are put in an element `aggregate`." },
-    Row { element: "cache",             compile: cache::compile,              about: "keeps responses, and returns them to requests that are the same", attributes: "`timeout` (s), `maxMessageSize`, `collector`; `onCacheHit`: `sequence`; `protocol`: `methods`, `headersToExcludeInHash`, `headersToIncludeInHash`, `responseCodes`, `enableCacheControl`, `includeAgeHeader`; `implementation`: `maxSize`", differs: "Requests are compared as a whole: method, URL, fields but `Date` and `User-Agent`, and body. `id`, `scope` and `hashGenerator` have no effect. Responses with `Set-Cookie` are not kept, nor, by `enableCacheControl`, those with `no-cache` or `private`. All workers share what is kept; it is empty after a change of the artefacts." },
-    Row { element: "call",              compile: send::call,                  about: "sends the message to an endpoint and waits for the response", attributes: "endpoint child; `blocking`; `source`, `target`", differs: "A blocking call holds no thread; whatever fails has the code 401001, and so has another status than 2xx, unless `non.error.http.status.codes` lists it: the error handler gets the response. The header fields after it are those of the response. A variable as `target` has the members `payload`, `headers` (with their names as received) and `attributes.statusCode`." },
-    Row { element: "call-template",     compile: call_template::compile,      about: "runs a sequence template with parameters", attributes: "`target`, `onError`; `with-param`", differs: "In `{{expression}}`, `get-property()` is the value of the property, and not an XPath in it." },
-    Row { element: "callout",           compile: callout::compile,            about: "sends a part of the message to a service, and puts the response in the place of a part", attributes: "`serviceURL`, `endpointKey` or an endpoint child; `action`; `source`: `xpath`, `key` or `type=\"envelope\"`; `target`: `xpath` or `key`", differs: "It holds no thread; whatever fails has the code 401000. Without a `source` the message is sent as it is, and without a `target` the response takes its place. `configuration` and `useServerConfig` have no effect, and `enableSec` is rejected." },
-    Row { element: "clone",             compile: clone::compile,            about: "sends copies of the message to targets", attributes: "`id`, `continueParent`, `sequential`; `target`: `sequence`, `endpoint`, `to`, `soapAction`", differs: "With `sequential`, the next copy starts when the last one is done or was sent by `send`." },
-    Row { element: "conditionalRouter", compile: conditional_router::compile, about: "runs the targets of the routes whose conditions hold", attributes: "`continueAfter`; `conditionalRoute`: `breakRoute`; `condition` as in `rewrite`; `target`: `sequence` or `endpoint`, `to`, `soapAction`", differs: "`asynchronous` routes are rejected. A target that ends the message ends it, with `continueAfter` too." },
-    Row { element: "datamapper",        compile: datamapper::compile,         about: "transforms the payload by the stylesheet of a mapping", attributes: "`xsltStyleSheet`, `inputType`, `outputType`", differs: "A mapping without `xsltStyleSheet` is rejected: write it as `xslt` or `payloadFactory`." },
+    Row { element: "aggregate",         compile: aggregate::compile,        about: "joins messages that were split, or that share a value", attributes: "`id`; `correlateOn`, `completeCondition` (`timeout`, `messageCount`), `onComplete` (`expression`, `sequence`, `enclosingElementProperty`, `aggregateElementType` without effect, as in Synapse)", differs: "Joins messages of one request only, in the order in which they were split. Completes early if no more messages can arrive. Without an envelope and `enclosingElementProperty`, several elements are put into an element `aggregate`." },
+    Row { element: "cache",             compile: cache::compile,              about: "caches responses, and returns them to equal requests", attributes: "`timeout` (s), `maxMessageSize`, `collector`; `onCacheHit`: `sequence`; `protocol`: `methods`, `headersToExcludeInHash`, `headersToIncludeInHash`, `responseCodes`, `enableCacheControl`, `includeAgeHeader`; `implementation`: `maxSize`", differs: "Requests are compared as a whole: method, URL, header fields except `Date` and `User-Agent`, and body. `id`, `scope` and `hashGenerator` have no effect. Responses with `Set-Cookie` are not cached, nor, with `enableCacheControl`, those with `no-cache` or `private`. All workers share the cache; a change of the artefacts empties it." },
+    Row { element: "call",              compile: send::call,                  about: "sends the message to an endpoint and waits for the response", attributes: "endpoint child; `blocking`; `source`, `target`", differs: "With `blocking`, no thread is blocked; every failure has the code 401001, and so has a status other than 2xx that `non.error.http.status.codes` does not list: the error handler gets the response. The response's header fields replace those of the message. A variable as `target` has the members `payload`, `headers` (with names as received) and `attributes.statusCode`." },
+    Row { element: "call-template",     compile: call_template::compile,      about: "runs a sequence template with parameters", attributes: "`target`, `onError`; `with-param`", differs: "In `{{expression}}`, `get-property()` returns the value of the property and does not evaluate an XPath in it." },
+    Row { element: "callout",           compile: callout::compile,            about: "sends part of the message to a service, and replaces part of it by the response", attributes: "`serviceURL`, `endpointKey` or an endpoint child; `action`; `source`: `xpath`, `key` or `type=\"envelope\"`; `target`: `xpath` or `key`", differs: "No thread is blocked; every failure has the code 401000. Without `source`, the whole message is sent; without `target`, the response replaces it. `configuration` and `useServerConfig` have no effect; `enableSec` is rejected." },
+    Row { element: "clone",             compile: clone::compile,            about: "sends copies of the message to targets", attributes: "`id`, `continueParent`, `sequential`; `target`: `sequence`, `endpoint`, `to`, `soapAction`", differs: "With `sequential`, the next copy starts when the previous one has ended or was sent by `send`." },
+    Row { element: "conditionalRouter", compile: conditional_router::compile, about: "runs the targets of the routes whose conditions hold", attributes: "`continueAfter`; `conditionalRoute`: `breakRoute`; `condition` as in `rewrite`; `target`: `sequence` or `endpoint`, `to`, `soapAction`", differs: "`asynchronous` routes are rejected. If a target ends the message, `continueAfter` has no effect." },
+    Row { element: "datamapper",        compile: datamapper::compile,         about: "transforms the payload with a mapping's stylesheet", attributes: "`xsltStyleSheet`, `inputType`, `outputType`", differs: "A mapping without `xsltStyleSheet` is rejected: write it as `xslt` or `payloadFactory`." },
     Row { element: "drop",              compile: flow::drop_message,          about: "ends the message", attributes: "", differs: "After a failure, the client gets the gateway's error, unless something else responds." },
-    Row { element: "enrich",            compile: enrich::compile,             about: "copies a part of the message to another place", attributes: "`source`: `type`, `clone`, `xpath`, `property`, `variable`, `key`; `target`: `type`, `action`, `xpath`, `property`, `variable`", differs: "In JSON, `child` puts the members of an object into an object, and `sibling` is rejected. `remove` takes the paths, also several in JSON, from `xpath` of the target, or from that of the source for the targets `body` and `property`; in XML too. An envelope can only be replaced. A source that does not exist is logged, and nothing is copied. Inside an `inline` source, `{$ctx:a}` and the like are values, written as JSON or XML needs it." },
-    Row { element: "fastXSLT",          compile: xslt::compile,               about: "transforms the payload by a stylesheet", attributes: "as `xslt`", differs: "" },
-    Row { element: "filter",            compile: filter::compile,             about: "runs one of two branches, by an expression or a pattern", attributes: "`xpath`, or `source` and `regex`; `then`, `else`", differs: "" },
-    Row { element: "foreach",           compile: for_each::compile,         about: "runs a sequence on each item of the body, and puts the results in their places", attributes: "`id`, `expression`, `sequence`; or `collection`, `parallel-execution`, `update-original`, `target-variable`, `counter-variable`, `result-content-type`, `result-enclosing-element`, `continue-without-aggregation`; `sequence`", differs: "The sequence may send and call. An item that is dropped stays as it was, and the loop goes on. `FOREACH_ORIGINAL_MESSAGE` is set if an artefact mentions it. `continueLoopOnFailure` is rejected." },
-    Row { element: "header",            compile: header::compile,             about: "sets or removes a header", attributes: "`name`, `value` or `expression`, `action`, `scope`, `type` (`OM`: the value is XML); header blocks as children", differs: "`To`, `From`, `Action`, `FaultTo`, `ReplyTo`, `MessageID` and `RelatesTo` are properties." },
+    Row { element: "enrich",            compile: enrich::compile,             about: "copies a part of the message to another place", attributes: "`source`: `type`, `clone`, `xpath`, `property`, `variable`, `key`; `target`: `type`, `action`, `xpath`, `property`, `variable`", differs: "In JSON, `child` merges an object into an object, and `sibling` is rejected. `remove` takes the path (in JSON, also several) from `xpath` of the target, or of the source if the target is `body` or `property`. An envelope can only be replaced. If the source does not exist, nothing is copied, and a line is logged. In an `inline` source, `{$ctx:a}` and other expressions in braces are replaced by their values, escaped for JSON or XML." },
+    Row { element: "fastXSLT",          compile: xslt::compile,               about: "transforms the payload with a stylesheet", attributes: "as `xslt`", differs: "" },
+    Row { element: "filter",            compile: filter::compile,             about: "runs one of two branches, depending on an expression or a pattern", attributes: "`xpath`, or `source` and `regex`; `then`, `else`", differs: "" },
+    Row { element: "foreach",           compile: for_each::compile,         about: "runs a sequence on each item, and replaces the item by the result", attributes: "`id`, `expression`, `sequence`; or `collection`, `parallel-execution`, `update-original`, `target-variable`, `counter-variable`, `result-content-type`, `result-enclosing-element`, `continue-without-aggregation`; `sequence`", differs: "The sequence may send and call. A dropped item stays unchanged, and the loop continues. `FOREACH_ORIGINAL_MESSAGE` is set if an artefact mentions it. `continueLoopOnFailure` is rejected." },
+    Row { element: "header",            compile: header::compile,             about: "sets or removes a header", attributes: "`name`, `value` or `expression`, `action`, `scope`, `type` (`OM`: the value is XML); header blocks as children", differs: "`To`, `From`, `Action`, `FaultTo`, `ReplyTo`, `MessageID` and `RelatesTo` are properties of the message, not header blocks." },
     Row { element: "in",                compile: flow::request_only,          about: "runs its mediators on requests only", attributes: "", differs: "" },
-    Row { element: "iterate",           compile: iterate::compile,          about: "sends each element or array item to a target", attributes: "`id`, `expression`, `attachPath`, `preservePayload`, `continueParent`, `sequential`; `target`", differs: "`attachPath=\".\"`, the default with an XPath, puts an item below the payload, or, as in Micro Integrator, below the envelope if there is one. With `sequential`, the next item starts when the last one is done or was sent by `send`." },
-    Row { element: "jsontransform",     compile: json_transform::compile,     about: "makes the payload JSON with the types that a JSON Schema says", attributes: "`schema`; `property`", differs: "Of the properties, `synapse.commons.json.output.autoPrimitive` alone. The result must conform to the whole schema; types are those of `properties`, `additionalProperties` and `items`, and `$ref` is not followed for them. `make run` builds without it." },
-    Row { element: "log",               compile: log::compile,                about: "writes a line to the log", attributes: "`level`, `category`, `separator`, `logFullPayload`, `logMessageID`; `property`, `message`", differs: "Level `headers` logs the fields of HTTP, without credentials. `full` ends with the body as it is, and not with an envelope around it." },
+    Row { element: "iterate",           compile: iterate::compile,          about: "sends each element or array item to a target", attributes: "`id`, `expression`, `attachPath`, `preservePayload`, `continueParent`, `sequential`; `target`", differs: "`attachPath=\".\"`, the default with an XPath, attaches an item to the payload or, as in Micro Integrator, to the envelope if there is one. With `sequential`, the next item starts when the previous one has ended or was sent by `send`." },
+    Row { element: "jsontransform",     compile: json_transform::compile,     about: "converts the payload to JSON, with types from a JSON Schema", attributes: "`schema`; `property`", differs: "The only supported property is `synapse.commons.json.output.autoPrimitive`. The result must conform to the whole schema; types are taken from `properties`, `additionalProperties` and `items`, without following `$ref`. Not in the build of `make run`." },
+    Row { element: "log",               compile: log::compile,                about: "writes a line to the log", attributes: "`level`, `category`, `separator`, `logFullPayload`, `logMessageID`; `property`, `message`", differs: "Level `headers` logs the HTTP header fields, without credentials. `full` logs the body as it is, without an envelope around it." },
     Row { element: "loopback",          compile: flow::loopback,              about: "continues with the sequence for responses", attributes: "", differs: "" },
-    Row { element: "makefault",         compile: make_fault::compile,         about: "turns the message into a fault", attributes: "`version`, `response`; `code`, `reason`, `detail`, `node`, `role`", differs: "The prefix of a code is that of the envelope." },
+    Row { element: "makefault",         compile: make_fault::compile,         about: "turns the message into a fault", attributes: "`version`, `response`; `code`, `reason`, `detail`, `node`, `role`", differs: "The prefix of the code is always that of the envelope." },
     Row { element: "out",               compile: flow::response_only,         about: "runs its mediators on responses only", attributes: "", differs: "" },
-    Row { element: "payloadFactory",    compile: payload_factory::compile,    about: "replaces the body by a template's output", attributes: "`media-type`, `template-type`, `escapeXmlChars`; `format`, `args`", differs: "The output is always well-formed: a FreeMarker template whose JSON or XML is not fails. Of FreeMarker, the subset that docs/expressions.md lists." },
-    Row { element: "property",          compile: property::compile,           about: "sets or removes a property", attributes: "`name`, `value` or `expression`, `scope`, `type`, `action`, `pattern`, `group`; a child element", differs: "A name in braces is an expression. The scopes registry, system and env cannot be written; trace and analytics have no effect." },
+    Row { element: "payloadFactory",    compile: payload_factory::compile,    about: "replaces the body by the output of a template", attributes: "`media-type`, `template-type`, `escapeXmlChars`; `format`, `args`", differs: "The output is always well-formed: a FreeMarker template that produces malformed JSON or XML fails. [expressions.md](expressions.md) lists the supported subset of FreeMarker." },
+    Row { element: "property",          compile: property::compile,           about: "sets or removes a property", attributes: "`name`, `value` or `expression`, `scope`, `type`, `action`, `pattern`, `group`; a child element", differs: "A name in braces is an expression. The scopes `registry`, `system` and `env` are read-only; `trace` and `analytics` have no effect." },
     Row { element: "propertyGroup",     compile: property::group,             about: "sets several properties", attributes: "`property`", differs: "" },
     Row { element: "respond",           compile: flow::respond,               about: "sends the message back to the client", attributes: "", differs: "" },
-    Row { element: "rewrite",           compile: rewrite::compile,            about: "changes the parts of the message's address", attributes: "`inProperty`, `outProperty`; `rewriterule`: `condition` of `and`, `or`, `not`, `equal`, `match`; `action`: `type`, `fragment`, `value` or `xpath`, `regex`", differs: "Escapes in an address stay as they are. Conditions look at `url`, `header`, `param` and `property`." },
-    Row { element: "scatter-gather",    compile: scatter_gather::compile,   about: "runs sequences on copies of the message, and collects the results", attributes: "`parallel-execution`, `target`, `target-variable`, `result-content-type`, `result-enclosing-element`; `aggregation`: `expression`, `condition`, `timeout` (ms), `min-messages`, `max-messages`; `sequence`", differs: "A sequence that fails fails the mediator. The `expression` of results in XML is an XPath, or `${xpath('...')}`." },
-    Row { element: "script",            compile: script::compile,             about: "runs JavaScript on the message", attributes: "`language`, `key`, `function`; `include`: `key`; the script", differs: "QuickJS with limits of time and memory; nothing survives a message. `mc` has the methods that read and set the payload, properties and addresses, and `addHeader`; XML is text, and Java's classes are absent. XML in JavaScript (E4X) is rejected, or warned of where that is not certain. `make run` builds without it." },
+    Row { element: "rewrite",           compile: rewrite::compile,            about: "rewrites parts of the message's address", attributes: "`inProperty`, `outProperty`; `rewriterule`: `condition` of `and`, `or`, `not`, `equal`, `match`; `action`: `type`, `fragment`, `value` or `xpath`, `regex`", differs: "Escapes in the address are kept. Conditions can test `url`, `header`, `param` and `property`." },
+    Row { element: "scatter-gather",    compile: scatter_gather::compile,   about: "runs sequences on copies of the message, and combines the results", attributes: "`parallel-execution`, `target`, `target-variable`, `result-content-type`, `result-enclosing-element`; `aggregation`: `expression`, `condition`, `timeout` (ms), `min-messages`, `max-messages`; `sequence`", differs: "If a sequence fails, the mediator fails. For results in XML, `expression` is an XPath or `${xpath('...')}`." },
+    Row { element: "script",            compile: script::compile,             about: "runs JavaScript on the message", attributes: "`language`, `key`, `function`; `include`: `key`; the script", differs: "Runs in QuickJS, with limits on time and memory; no state is kept between messages. `mc` has the methods that get and set the payload, properties and addresses, and `addHeader`. XML is text, and there are no Java classes. E4X is an error, or a warning where its use is not certain. Not in the build of `make run`." },
     Row { element: "send",              compile: send::compile,               about: "sends a request to an endpoint, or a response to the client", attributes: "endpoint child; `receive`, `buildmessage`", differs: "" },
     Row { element: "sequence",          compile: sequence::compile,           about: "runs another sequence", attributes: "`key`; or `name`, `onError` and mediators", differs: "" },
     Row { element: "switch",            compile: switch::compile,             about: "runs the first case whose pattern matches", attributes: "`source`; `case`, `default`", differs: "" },
-    Row { element: "throttle",          compile: throttle::compile,           about: "limits concurrent requests, and each client's request rate", attributes: "`id`, `onAccept`, `onReject`; `policy`: `key`, or a policy with `MaximumConcurrentAccess` and, by `ID`, `MaximumCount`, `UnitTime` (ms), `ProhibitTimePeriod` (ms), `Allow` or `Deny`; `onAccept`, `onReject`", differs: "Counts are those of one process. `ID`s are addresses: the types `DOMAIN` and `ROLE` are rejected. An IPv6 /64 counts as one client. A request in progress that fails makes room too. Without `onReject` the message fails." },
+    Row { element: "throttle",          compile: throttle::compile,           about: "limits concurrent requests and the request rate of each client", attributes: "`id`, `onAccept`, `onReject`; `policy`: `key`, or a policy with `MaximumConcurrentAccess` and, by `ID`, `MaximumCount`, `UnitTime` (ms), `ProhibitTimePeriod` (ms), `Allow` or `Deny`; `onAccept`, `onReject`", differs: "Each process counts separately. `ID`s are addresses; the types `DOMAIN` and `ROLE` are rejected. An IPv6 /64 counts as one client. A failed request no longer counts as concurrent. Without `onReject`, a rejected message fails." },
     Row { element: "throwError",        compile: throw_error::compile,        about: "fails, so that the error handler takes over", attributes: "`type`, `errorMessage`", differs: "" },
-    Row { element: "validate",          compile: validate::compile,           about: "checks JSON against JSON Schemas, and runs `on-fail` if it does not conform", attributes: "`source`, `cache-schema`; `schema`: `key`; `on-fail`", differs: "XML Schema is rejected; an XML body is checked in its JSON form. All `schema`s must hold; Micro Integrator checks JSON against the last. `$ref` names another local entry, or a registry resource by its key or relative to its own, unless the `key` is an expression. A schema is of draft 4 if it names none; with numbers as `exclusiveMaximum` or `exclusiveMinimum` it is read as of draft 7, with a warning. Regular expressions have no look-around and no back-references. For a schema with `$ref`, `anyOf`, `oneOf`, `not` or `if`, the message does not name the violation. The texts of `ERROR_MESSAGE` are Penstock's. `make run` builds without it." },
+    Row { element: "validate",          compile: validate::compile,           about: "validates JSON against JSON Schemas, and runs `on-fail` if it does not conform", attributes: "`source`, `cache-schema`; `schema`: `key`; `on-fail`", differs: "XML Schema is rejected; an XML body is validated in its JSON form. The body must conform to all `schema`s; Micro Integrator validates JSON against the last one only. `$ref` can refer to another local entry or to a registry resource, by its key or relative to that of the schema, unless `key` is an expression. A schema without `$schema` is of draft 4; if it has numbers as `exclusiveMaximum` or `exclusiveMinimum`, it is read as draft 7, with a warning. Regular expressions have no look-around and no back-references. `ERROR_MESSAGE` has a text of Penstock's, which does not name the violation if the schema has `$ref`, `anyOf`, `oneOf`, `not` or `if`. Not in the build of `make run`." },
     Row { element: "variable",          compile: property::variable,          about: "sets or removes a variable", attributes: "`name`, `value` or `expression`, `type`, `action`", differs: "" },
-    Row { element: "xslt",              compile: xslt::compile,               about: "transforms the payload by a stylesheet", attributes: "`key`, `source`, `target`, `useCache`; `property` (of the type `OM`: nodes instead of their text); `resource`: `location`, `key`", differs: "`feature` and `attribute` have no effect." },
+    Row { element: "xslt",              compile: xslt::compile,               about: "transforms the payload with a stylesheet", attributes: "`key`, `source`, `target`, `useCache`; `property` (with `type=\"OM\"`: nodes instead of their text); `resource`: `location`, `key`", differs: "`feature` and `attribute` have no effect." },
 ];
 
 const PAGE: &str = "\
 # Synapse artefacts
 
-Penstock runs the artefacts of WSO2's Micro Integrator: [integration.md](integration.md) describes how to serve them.
-`penstock check` checks them, and `penstock try FILE --payload MESSAGE --trace` shows what one message becomes, without
-a network.
+The elements, mediators and properties of WSO2's Micro Integrator that Penstock supports.
+[integration.md](integration.md) describes how to check and serve artefacts.
 
-Served are `definitions` with `sequence`, `template`, `endpoint`, `proxy`, `api`, `inboundEndpoint` and `localEntry`. An
-endpoint is an `address`, `http` (with `basicAuth` or `oauth`), `default`, `wsdl`, `loadbalance` (in turns, which each
-worker counts for itself; by the property `loadbalance.weight` of its members with `WeightedRoundRobin`), `failover` or
-`recipientlist` (all at once; each response goes its own way, where an `aggregate` may join them, but in a sequence of
-`scatter-gather` or `foreach` the first one counts after a `call`),
-one of a template, another one by `key`, or one by `key-expression`; groups may be inside groups. It has `timeout`
-(whose `duration` may be an expression in braces), `suspendOnFailure` (with a warning also `suspendDurationOnFailure`,
-in seconds), `markForSuspension` and `retryConfig`: after an error that a member lists in `enabledErrorCodes`, a group
-sends any request to the next member, and else only one that is safe to repeat, which is a warning at a `failover`
-whose members say nothing of that. An endpoint without rules is never
-suspended, where Synapse suspends it for 30 s after its first failure: one client could keep all others from it
-([0012](decisions/0012-outliers-are-suspended.md)). Each `property` of an endpoint, though not of a member of a group,
-is set on the messages that are sent there. The expressions of an endpoint cannot read the body. With
-`enableAddressing`, a message that is sent as SOAP gets the header blocks `To`, `MessageID` and `Action` of
-WS-Addressing in place of those that it has, `ReplyTo`, `From`, `FaultTo` and `RelatesTo` if the mediator `header` set
-them, and in the version `submission` an anonymous `ReplyTo`; other messages are sent as they are. `separateListener` is
-a warning: the response is the one on the connection of the request. A `member` of a `loadbalance` gets the path of the
-message at its `httpPort` or `httpsPort`, as the request came.
+Artefacts are `api`, `proxy`, `sequence`, `template`, `endpoint`, `localEntry` and `inboundEndpoint`, each in a file of
+its own or together in `definitions`. An unknown mediator, an invalid value, a missing part (such as the `resource` of
+an API) and an unsupported feature are errors, reported with file, line and column: the artefact and those that use it
+are not served. As in Micro Integrator, unknown attributes and most unknown children are ignored, but with a warning.
 
-A `GET` is sent without the body of the message, and without its `Content-Type`. With `format` `get` of the endpoint, or
-the `messageType` `application/x-www-form-urlencoded`, the children of the payload become its query. When a response is
-sent to the next service, its fields `Server` and `Date` are not.
+## APIs and sequences
 
-An `api` may have a `hostname` and a `port`, and a `resource` a `protocol`, a `content-type` and a pattern for the
-`user-agent`, as in Synapse: what they do not admit they do not serve, and the API with the next longest context may.
-`OPTIONS` gets the methods of the path in `Allow` unless a resource mediates it. The sequence `main` gets the requests
-that no proxy and no API takes, and `fault` handles the errors that nothing else does. What no sequence handles gets the
-gateway's error in JSON, and a SOAP fault if the request was SOAP.
+- An `api` may have a `hostname` and a `port`. A request that does not match them goes to the API with the next longest
+  context. A `resource` may have a `protocol`, a `content-type` and a pattern for the `user-agent`; other requests for
+  it get 400, as in Synapse.
+- `OPTIONS` requests get the methods of the path in `Allow`, unless a resource handles `OPTIONS`.
+- Requests that match no proxy and no API go to the sequence `main`, and errors without another handler go to `fault`.
+  Without these sequences, the client gets the gateway's error: in JSON, or as a SOAP fault if the request was SOAP.
+- The `key` of `sequence`, `xslt`, `schema` and `format`, the `schema` of `jsontransform`, and `receive` of `send` may
+  be an expression in braces.
+- A local entry or registry resource that contains a `sequence`, an `endpoint` or a `template` can be referred to by its
+  key. `get-property('NAME')`, with a literal name, returns the local entry `NAME` if there is no such property.
 
-A part of `iterate` or `clone` that made a `call` continues after the mediator, where an `aggregate` may wait for it;
-one that made none ends with its target.
-Everything else has a diagnostic with file, line and column. Micro Integrator ignores an attribute that it does not
-know, and most such children: so does Penstock, with a warning, which may suggest what was meant. An unknown mediator,
-an invalid value, a part that is missing (such as the `resource` of an API) and what is not served are errors: an
-artefact with an error is not served, nor is one that uses it; all others are.
+## Endpoints
 
-A request and all messages derived from it share one budget of steps and bytes, and at most 10,000 branches are alive,
-of which 64 may send at a time: a loop of calls, a million items or an aggregate that nobody completes end in a fault.
-The error handlers of a request that used up its budget get 256 KiB and 20,000 steps in addition, once, so that they can
-respond. What goes on after the response counts as a request in progress until it ends.
+| endpoint | notes |
+|---|---|
+| `address`, `http`, `wsdl`, `default` | `http` supports `basicAuth` and `oauth` |
+| `loadbalance` | round robin, counted by each worker on its own; with `algorithm=\"WeightedRoundRobin\"`, members have weights (`<property name=\"loadbalance.weight\" value=\"2\"/>`). A `member` gets requests at its `httpPort` or `httpsPort`, whichever matches the scheme of the client's request, with the whole path of the message |
+| `failover` | |
+| `recipientlist` | sends to all members at once. Each response continues on its own, and an `aggregate` can join them. In a sequence of `scatter-gather` or `foreach`, a `call` continues with the first response only |
+| `template=\"...\"`, `key=\"...\"`, `key-expression=\"...\"` | an endpoint of a template; another endpoint, also by a computed name |
 
-The `key` of `sequence`, `xslt`, `schema` and `format`, `schema` of `jsontransform`, and `receive` of `send` may be an
-expression in braces.
-`get-property('NAME')` reads the local entry `NAME` if no property has the name, which has to be a literal. A local
-entry or a resource of the registry that is a `sequence`, an `endpoint` or a `template` can be named as one.
+- Groups can contain groups.
+- `timeout` (its `duration` may be an expression in braces), `suspendOnFailure`, `markForSuspension` and `retryConfig`
+  are supported. The obsolete `suspendDurationOnFailure` (in seconds) causes a warning.
+- After an error that a member lists in `enabledErrorCodes`, a group sends any request to the next member; after other
+  errors, only requests that are safe to repeat. A `failover` whose members have no `retryConfig` causes a warning.
+- An endpoint without `suspendOnFailure` and `markForSuspension` is never suspended. Synapse suspends it for 30 s after
+  its first failure, so one client could make it unavailable to all others
+  ([0012](decisions/0012-outliers-are-suspended.md)).
+- Properties of an endpoint are set on the messages that are sent there; members of groups cannot have any. Expressions
+  of an endpoint cannot read the body.
+- With `enableAddressing`, SOAP messages get the WS-Addressing header blocks `To`, `MessageID` and `Action`, which
+  replace existing ones; `ReplyTo`, `From`, `FaultTo` and `RelatesTo` are added if the mediator `header` set them, and
+  version `submission` adds an anonymous `ReplyTo`. Other messages are sent unchanged. `separateListener` has no effect
+  and causes a warning: the response arrives on the connection of the request.
 
-JSON and XML bodies can be read by XPath, JSONPath and Synapse expressions alike: the other view is made when it is
-needed. What no mediator edits is sent on byte for byte. A SOAP fault in an envelope that is sent as the other version
-of SOAP is converted: the second part of a dotted code, `Subcode`, and each `Text` but the first are lost.
+## Messages
+
+- XPath, JSONPath and Synapse expressions can all read both JSON and XML bodies. A body that no mediator edits is sent
+  byte for byte.
+- A `GET` is sent without body and `Content-Type`. With `format=\"get\"` of the endpoint, or the `messageType`
+  `application/x-www-form-urlencoded`, the children of the payload become the query.
+- A response that is sent to another service loses its `Server` and `Date` fields.
+- A SOAP fault that is sent in the other version of SOAP is converted. The second part of a dotted code, `Subcode`, and
+  all but the first `Text` are lost.
+- A part of `iterate` or `clone` that made a `call` continues after the mediator, where an `aggregate` may wait for it;
+  other parts end with their target.
+- A request and all messages derived from it share one budget of steps and bytes. At most 10,000 of them exist at once,
+  and at most 64 are being sent. An endless loop of calls, a million items or an `aggregate` that never completes
+  therefore ends in a fault. Error handlers of a request that has used up its budget get 256 KiB and 20,000 steps more,
+  once, so that they can respond.
+- Mediation that continues after the response counts as a request in progress until it ends.
 
 ## Mediators
 
-| element | state | what it does | attributes and children | differences, or what to use instead |
+| element | support | what it does | attributes and children | differences, or what to use instead |
 |---|---|---|---|---|
 ";
 
@@ -183,11 +192,11 @@ of SOAP is converted: the second part of a dotted code, `Subcode`, and each `Tex
 pub fn synapse_page() -> String {
     let mut page = PAGE.to_owned();
     for Row { element, about, attributes, differs, .. } in MEDIATORS {
-        let state = if differs.is_empty() { "served" } else { "with differences" };
+        let state = if differs.is_empty() { "full" } else { "with differences" };
         page.push_str(&format!("| `{element}` | {state} | {about} | {attributes} | {differs} |\n"));
     }
     for (element, instead) in unserved::UNSERVED {
-        page.push_str(&format!("| `{element}` | not served | | | {instead} |\n"));
+        page.push_str(&format!("| `{element}` | not supported | | | {instead} |\n"));
     }
     page.push_str(&crate::known::page());
     page

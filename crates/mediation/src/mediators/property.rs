@@ -33,7 +33,8 @@ impl Name {
             Self::Fixed(name) => Ok(Cow::Borrowed(name)),
             Self::Computed(expression) => match scene.text(expression, message)? {
                 name if name.is_empty() => {
-                    let text = format!("`{expression}` is empty, and no name of a property");
+                    let text =
+                        format!("`{expression}` is empty, which is not the name of a property");
                     Err(Failure::new(Code::MEDIATION, text))
                 }
                 name => Ok(Cow::Owned(name)),

@@ -397,7 +397,7 @@ fn action(compiler: &mut Compiler, element: &Element<'_>) -> Option<Action> {
     };
     let fits = matches!(kind, Kind::Set | Kind::Remove) || !matches!(part, Part::Full | Part::Port);
     if !fits {
-        let message = "this `type` does not fit the whole address or the port";
+        let message = "this `type` cannot be applied to the whole address or the port";
         return compiler.reject(element, message, None);
     }
     Some(Action { part, kind, value })

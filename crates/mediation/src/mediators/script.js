@@ -62,7 +62,7 @@
   let json;
   // XML is text. What scripts for E4X do with it would have no effect, and fails instead.
   const refuse = (name) => {
-    throw new TypeError("XML is text here, without `" + String(name) + "`: E4X is not served");
+    throw new TypeError("XML is text here, without `" + String(name) + "`: E4X is not supported");
   };
   const asText = (text) => text === null ? null : new Proxy(new String(text), {
     get(target, name) {

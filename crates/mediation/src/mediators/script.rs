@@ -319,7 +319,7 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
     let language = element.required(compiler, "language")?;
     if !["js", "nashornJs", "rhinoJs", "graalJs"].contains(&language) {
         let help = "write JavaScript, with language=\"js\"";
-        let message = format!("scripts in `{language}` are not served");
+        let message = format!("scripts in `{language}` are not supported");
         return compiler.reject(element, message, Some(help));
     }
     let mut parts = Vec::new();
@@ -365,7 +365,7 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
         let nearest = base::names::nearest(name, METHODS.iter().copied());
         let help = match nearest {
             Some(nearest) => format!("did you mean `mc.{nearest}`?"),
-            None => "write it as another mediator, before or behind the script".to_owned(),
+            None => "use another mediator, before or after the script".to_owned(),
         };
         let message = format!("the script: `mc` has no method `{name}`");
         return compiler.reject(element, message, Some(&help));
@@ -390,7 +390,7 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
 
 const LAST_VALUE: &str =
     "the last value of a script is its result: write that alone, without `return`";
-const NO_E4X: &str = "XML in JavaScript (E4X) is not served: write XML as text";
+const NO_E4X: &str = "XML in JavaScript (E4X) is not supported: write XML as text";
 
 /// Whether `part` is somewhere in the script where it cannot be in a comment or a string.
 fn is_code(source: &str, part: &str) -> bool {

@@ -257,7 +257,7 @@ impl Target {
         element.finish(compiler);
         if sequence.is_none() && to.is_none() && address.is_none() {
             let help = "write a sequence or an endpoint";
-            return compiler.reject(element, "the target does nothing", Some(help));
+            return compiler.reject(element, "the target is empty", Some(help));
         }
         Some(Self { sequence, to, address, action })
     }

@@ -59,7 +59,7 @@ impl Mediator for Throttle {
             (true, Some(sequence), _) | (false, _, Some(sequence)) => Ok(Next::Enter(sequence)),
             (true, None, _) => Ok(Next::Continue),
             (false, _, None) => {
-                Err(Failure::new(Code::MEDIATION, "the request exceeds what `throttle` accepts"))
+                Err(Failure::new(Code::MEDIATION, "the request exceeds a limit of `throttle`"))
             }
         }
     }
@@ -182,8 +182,12 @@ fn rule(
     let kind = id.attributes().find(|attribute| attribute.local_name() == "type");
     let kind = kind.map(|attribute| attribute.string_value().into_owned()).unwrap_or_default();
     if !kind.eq_ignore_ascii_case("IP") {
-        let help = "clients have addresses alone: write type=\"IP\"";
-        return compiler.reject(element, format!("an `ID` of the type `{kind}`"), Some(help));
+        let help = "only addresses are supported: write type=\"IP\"";
+        return compiler.reject(
+            element,
+            format!("an `ID` of the unsupported type `{kind}`"),
+            Some(help),
+        );
     }
     let access = if find(node, "Deny").is_some() {
         Access::Deny

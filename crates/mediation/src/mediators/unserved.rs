@@ -1,13 +1,13 @@
-//! Mediators of Micro Integrator that are not served, and what to use instead.
+//! Mediators of Micro Integrator that are not supported, and what to use instead.
 
-const SERVICE: &str = "call a service that does it, with `call`";
+const SERVICE: &str = "call a service that does it with `call`";
 const JAVA: &str = "write the logic as `script`, or call a service with `call`";
 const DATABASE: &str = "call a service in front of the database, with `call`";
 const OPENAPI: &str = "put an OpenAPI description with security in front of the service";
 
 const EVENTS: &str = "send the event to a collector over HTTP, with `clone` or `call`";
 
-/// Element, and what to use instead. In the order of the alphabet.
+/// Element, and what to use instead. In alphabetical order.
 #[rustfmt::skip]
 pub(crate) const UNSERVED: &[(&str, &str)] = &[
     ("annotatedCommand",   JAVA),
@@ -18,25 +18,25 @@ pub(crate) const UNSERVED: &[(&str, &str)] = &[
     ("dblookup",           DATABASE),
     ("dbreport",           DATABASE),
     ("ejb",                SERVICE),
-    ("enqueue",            "write `sequence`: messages do not wait for threads"),
+    ("enqueue",            "use `sequence`: messages do not wait for threads"),
     ("entitlementService", OPENAPI),
     ("event",              SERVICE),
     ("eventPublisher",     EVENTS),
-    ("graphql",            "check the query in the service"),
+    ("graphql",            "validate the query in the service"),
     ("jwt",                OPENAPI),
     ("NTLM",               SERVICE),
     ("oauthService",       OPENAPI),
-    ("opa",                "ask the policy server with `call`, and `filter` by its response"),
+    ("opa",                "query the policy server with `call`, then `filter` on its response"),
     ("pojoCommand",        JAVA),
     ("publishEvent",       EVENTS),
-    ("replace",            "write `enrich`, `payloadFactory` or `script`"),
-    ("rule",               "write `switch` or `filter`, or call a rule engine with `call`"),
-    ("sampler",            "write `throttle`"),
-    ("smooks",             "write `xslt`, `payloadFactory` or `script`"),
+    ("replace",            "use `enrich`, `payloadFactory` or `script`"),
+    ("rule",               "use `switch` or `filter`, or call a rule engine with `call`"),
+    ("sampler",            "use `throttle`"),
+    ("smooks",             "use `xslt`, `payloadFactory` or `script`"),
     ("spring",             JAVA),
     ("store",              "send the message to a queue over HTTP, with `call`"),
-    ("transaction",        "undo what was done in the fault sequence: requests over HTTP are no transactions"),
-    ("xquery",             "write `xslt`"),
+    ("transaction",        "undo changes in the fault sequence: requests over HTTP are not transactional"),
+    ("xquery",             "use `xslt`"),
 ];
 
 /// What to use instead of an element.
@@ -44,7 +44,7 @@ pub(crate) fn instead_of(element: &str) -> Option<&'static str> {
     // An operation of a connector, such as `email.send`.
     if element.contains('.') {
         return Some(
-            "call the service with `call` and an `http` endpoint: connectors are not served",
+            "call the service with `call` and an `http` endpoint: connectors are not supported",
         );
     }
     UNSERVED.iter().find(|(known, _)| *known == element).map(|(_, instead)| *instead)

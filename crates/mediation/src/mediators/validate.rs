@@ -194,7 +194,7 @@ impl Schema {
     ) -> Option<Keyed<Self>> {
         let computed = Keyed::computed(compiler, element, key, |entry| match entry {
             Entry::Text(text) => Self::of(text, (LOCAL, &Others::default())),
-            Entry::Xml(_) => Err("an XML Schema, which is not served".to_owned()),
+            Entry::Xml(_) => Err("an XML Schema, which is not supported".to_owned()),
         });
         if let Some(computed) = computed? {
             return Some(computed);
@@ -202,7 +202,7 @@ impl Schema {
         let text = match compiler.entry(element, key)? {
             Entry::Text(text) => text,
             Entry::Xml(_) => {
-                let message = format!("`{key}` is an XML Schema, which is not served");
+                let message = format!("`{key}` is an XML Schema, which is not supported");
                 let help = "write a JSON Schema; XML bodies are checked in their JSON form";
                 return compiler.reject(element, message, Some(help));
             }
@@ -347,7 +347,7 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
             }
             // Of an XML Schema.
             "resource" => {
-                compiler.error(&child, "`resource` of `validate` is not served", None);
+                compiler.error(&child, "`resource` of `validate` is not supported", None);
             }
             _ => {
                 element.ignores(compiler, &child, &["schema", "on-fail", "feature"]);

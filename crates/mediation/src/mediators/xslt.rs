@@ -125,7 +125,9 @@ impl Xslt {
         let body = message.body.xml(scene.budget)?;
         let in_body = body.filter(|body| std::ptr::eq(*body, source.document()));
         if in_body.is_none() && self.target.is_none() {
-            return Err(fail("the source is not in the body, so the result has no place"));
+            return Err(fail(
+                "the source is not part of the body, so the result cannot replace it",
+            ));
         }
         let is_part = |part| in_body.and_then(|body| soap::part(body, part)) == Some(source);
         let place =
@@ -202,7 +204,7 @@ impl Resolver for Resources {
         let found = self.0.iter().find(|(location, _)| location == href);
         let (uri, bytes) = found.ok_or_else(|| {
             format!(
-                "`{href}` is not there: name it with `<resource location=\"{href}\" key=\"...\"/>`"
+                "`{href}` was not found: declare it with `<resource location=\"{href}\" key=\"...\"/>`"
             )
         })?;
         Ok(Resource { bytes: bytes.to_vec(), uri: uri.clone() })

@@ -78,7 +78,7 @@ impl Coding {
             Self::Deflate => read(Inflater::new(bytes), max, budget),
             Self::Unknown(codings) => {
                 let text = format!(
-                    "the body is encoded ({codings}), and a mediator reads it; it may be `gzip` or `deflate`"
+                    "a mediator cannot read a body with the content coding {codings}, only `gzip` and `deflate`"
                 );
                 Err(malformed(text))
             }
@@ -178,7 +178,7 @@ impl Read for Inflater<'_> {
         let written = count(self.state.total_out(), written);
         self.is_at_end = status == Status::StreamEnd;
         if self.is_at_end && !self.rest.is_empty() {
-            return Err(io::Error::other("there is something behind its end"));
+            return Err(io::Error::other("unexpected data after its end"));
         }
         if !self.is_at_end && written == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());

@@ -157,7 +157,7 @@ fn parse_xml(
 ) -> Result<xml::Document, Failure> {
     budget.charge_reading(bytes.len())?;
     let document = xml::Document::parse_with(bytes, options)
-        .map_err(|error| refused(flow, format!("the body is refused: {error}")))?;
+        .map_err(|error| refused(flow, format!("the body is rejected: {error}")))?;
     budget.charge_memory(document.heap_bytes())?;
     Ok(document)
 }

@@ -81,8 +81,9 @@ mod schema {
     use crate::Mediator;
 
     pub(super) fn compile(reading: &mut PolicyReading<'_>) -> Option<Box<dyn Mediator>> {
-        let message = format!("this build of Penstock has no `{SCHEMA_VALIDATION}`");
-        reading.reject("name", message, "build it with all its cargo features, as releases are")
+        let message = format!("this build of Penstock does not include `{SCHEMA_VALIDATION}`");
+        reading.wrong("name", message, "build it with all cargo features, as `make release` does");
+        None
     }
 }
 
@@ -127,7 +128,7 @@ const ALL: &[PolicyFlow] = &PolicyFlow::ALL;
 #[rustfmt::skip]
 pub const POLICIES: &[PolicyRow] = &[
     PolicyRow { name: "addHeader", flows: ALL, compile: change::add_header,
-        about: "sets a header field; others of that name are replaced",
+        about: "sets a header field; existing fields of that name are replaced",
         parameters: &[required("headerName", "the field's name"), required("headerValue", "its value, a template")],
         example: "headerName: X-Tenant, headerValue: blue" },
     PolicyRow { name: "addLogMessage", flows: ALL, compile: change::log,
@@ -139,7 +140,7 @@ pub const POLICIES: &[PolicyRow] = &[
         parameters: &[required("paramKey", "its name"), required("paramValue", "its value, a template")],
         example: "paramKey: from, paramValue: gateway" },
     PolicyRow { name: interceptor::NAME, flows: BOTH, compile: interceptor::compile,
-        about: "asks a service with Choreo Connect's contract what to change: header fields, body, status and endpoint, or to respond at once; if the service fails, the exchange fails",
+        about: "lets a service with Choreo Connect's contract change header fields, body, status and endpoint, or respond at once; if the service fails, the exchange fails",
         parameters: &[required("interceptorServiceURL", "scheme, host and port of the service; `/api/v1/handle-request` or `/api/v1/handle-response` is appended"), optional("includes", "what the service gets and may replace, separated by commas: `request_headers`, `request_body`, `response_headers`, `response_body`, `invocation_context`; bodies that are not listed are not held"), optional("requestTimeout", "longest wait for the service's response, in seconds; absent: 20")],
         example: "interceptorServiceURL: 'http://127.0.0.1:8688', includes: 'request_headers,invocation_context'" },
     PolicyRow { name: "changeHTTPMethod", flows: REQUEST, compile: change::method,
@@ -147,16 +148,16 @@ pub const POLICIES: &[PolicyRow] = &[
         parameters: &[required("updatedMethod", "the new method"), optional("currentMethod", "only requests with this method are changed; absent: all")],
         example: "updatedMethod: PUT" },
     PolicyRow { name: "jsonToXML", flows: BOTH, compile: convert::json_to_xml,
-        about: "converts a JSON body to XML by Synapse's mapping; others stay as they are",
+        about: "converts a JSON body to XML by Synapse's mapping; other bodies are not changed",
         parameters: &[],
         example: "" },
     PolicyRow { name: "jsonValidator", flows: BOTH, compile: check::json,
-        about: "refuses a body that exceeds a limit or is not well-formed, if it is JSON or looks like it",
+        about: "rejects bodies that are, or look like, JSON and exceed a limit or are malformed",
         parameters: &[optional("maxJsonDepth", "nesting of objects and arrays; absent: 100"), optional("maxPropertyCount", "properties of one object; absent: 100"), optional("maxStringLength", "bytes of a string; absent: 100"), optional("maxArrayElementCount", "elements of one array; absent: 100"), optional("maxKeyLength", "bytes of a property's name; absent: 100")],
         example: "maxJsonDepth: 10, maxStringLength: 1000" },
     PolicyRow { name: "jwtClaimBasedAccessValidator", flows: REQUEST, compile: check::claim,
-        about: "refuses a token without a claim, or with another value of it",
-        parameters: &[required("accessVerificationClaim", "the claim"), required("accessVerificationClaimValue", "the value that it must have, or one of its values if it is an array"), optional("accessVerificationClaimValueRegex", "a pattern that replaces the comparison: both the claim and `accessVerificationClaimValue` must match it as a whole"), optional("shouldAllowValidation", "`true`: a claim with another value is accepted, an absent one is not; absent: `false`")],
+        about: "rejects tokens that lack a claim, or have another value for it",
+        parameters: &[required("accessVerificationClaim", "the claim"), required("accessVerificationClaimValue", "the value that it must have, or one of its values if it is an array"), optional("accessVerificationClaimValueRegex", "a pattern, instead of the comparison: both the claim and `accessVerificationClaimValue` must match it as a whole"), optional("shouldAllowValidation", "`true`: a claim with another value is accepted, an absent one is not; absent: `false`")],
         example: "accessVerificationClaim: aut, accessVerificationClaimValue: APPLICATION" },
     PolicyRow { name: "mock", flows: REQUEST, compile: respond::mock,
         about: "responds instead of the upstream; the policies for responses follow",
@@ -171,27 +172,27 @@ pub const POLICIES: &[PolicyRow] = &[
         parameters: &[required("url", "the `Location`, a template"), optional("statusCode", "301, 302, 303, 307 or 308; absent: 302")],
         example: "url: 'https://example.org/new', statusCode: 308" },
     PolicyRow { name: "regexPolicy", flows: REQUEST, compile: check::regex,
-        about: "refuses a request in which a pattern is found, before or after decoding, and a body that is or looks like JSON or XML and is not well-formed",
-        parameters: &[required("regex", "the pattern, which need not match a whole text"), optional("threatType", "what the pattern is about, for the log"), optional("enabledCheckBody", "look at the body; absent: `true`"), optional("enabledCheckHeaders", "look at the values of header fields; absent: `true`"), optional("enabledCheckPathParams", "look at path and query; absent: `true`")],
+        about: "rejects requests in which a pattern is found, before or after decoding, and malformed bodies that are, or look like, JSON or XML",
+        parameters: &[required("regex", "the pattern; it may match any part of a text"), optional("threatType", "kind of threat, for the log"), optional("enabledCheckBody", "check the body; absent: `true`"), optional("enabledCheckHeaders", "check the values of header fields; absent: `true`"), optional("enabledCheckPathParams", "check path and query; absent: `true`")],
         example: "threatType: SQL-Injection, regex: '(?i)drop\\s+table'" },
     PolicyRow { name: "removeHeader", flows: ALL, compile: change::remove_header,
         about: "removes all header fields of a name",
         parameters: &[required("headerName", "the fields' name")],
         example: "headerName: X-Internal" },
     PolicyRow { name: "requestMirror", flows: REQUEST, compile: respond::mirror,
-        about: "sends a copy of the request elsewhere, and ignores the response to it",
+        about: "sends a copy of the request elsewhere, and ignores the response",
         parameters: &[required("url", "an absolute URL; the request's path below the base path and its query are appended")],
         example: "url: 'http://127.0.0.1:8688/mirror'" },
     PolicyRow { name: RESPONSE_CACHE, flows: RESPONSE, compile: respond::cache,
-        about: "stores responses to GET, and serves them as RFC 9111 says, like `x-wso2-response-cache` for one operation; no other policy for requests or responses may be listed with it",
-        parameters: &[optional(respond::CACHE_TIMEOUT, "for responses that do not say how long; absent: 300")],
+        about: "caches responses to GET as RFC 9111 specifies, like `x-wso2-response-cache` for one operation; cannot be combined with other policies for requests or responses",
+        parameters: &[optional(respond::CACHE_TIMEOUT, "lifetime of responses that specify none; absent: 300")],
         example: "cacheTimeoutInSeconds: 60" },
     PolicyRow { name: "rewriteResourcePath", flows: REQUEST, compile: change::path,
         about: "changes the path below the endpoint's",
         parameters: &[required("newResourcePath", "the new path; `{name}` is a parameter of the operation's path, `{query.param.name}` one of the query, both escaped"), optional("includeQueryParams", "whether the query is kept; absent: `true`")],
         example: "newResourcePath: /other" },
     PolicyRow { name: SCHEMA_VALIDATION, flows: BOTH, compile: schema::compile,
-        about: "refuses a request that does not match the description of its operation with 400, and a response with 500",
+        about: "rejects requests (400) and responses (500) that do not match the description of the operation",
         parameters: &[],
         example: "" },
     PolicyRow { name: "setToHeader", flows: REQUEST, compile: change::endpoint,
@@ -199,11 +200,11 @@ pub const POLICIES: &[PolicyRow] = &[
         parameters: &[required("to", "an absolute URL, a template")],
         example: "to: 'http://127.0.0.1:8688/other'" },
     PolicyRow { name: "xmlToJson", flows: BOTH, compile: convert::xml_to_json,
-        about: "converts an XML or SOAP body to JSON by Synapse's mapping; others stay as they are",
+        about: "converts an XML or SOAP body to JSON by Synapse's mapping; other bodies are not changed",
         parameters: &[],
         example: "" },
     PolicyRow { name: "xmlValidator", flows: BOTH, compile: check::xml,
-        about: "refuses a body that exceeds a limit or is not well-formed, if it is XML or looks like it",
+        about: "rejects bodies that are, or look like, XML and exceed a limit or are malformed",
         parameters: &[optional("dtdEnabled", "accept a document type, whose external entities are never fetched; absent: `false`"), optional("maxXMLDepth", "nesting of elements; absent: 100"), optional("maxElementCount", "elements of the document; absent: 100"), optional("maxAttributeCount", "attributes of one element; absent: 100"), optional("maxAttributeLength", "bytes of an attribute's value; absent: 100"), optional("maxChildrenPerElement", "child elements of one element; absent: 100")],
         example: "maxXMLDepth: 10, maxElementCount: 1000" },
 ];

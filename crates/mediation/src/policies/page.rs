@@ -5,8 +5,8 @@ use super::{POLICIES, PolicyRow, SCHEMA_VALIDATION};
 const PAGE: &str = "\
 # Policies
 
-What an operation does to its messages besides forwarding them. `x-penstock-policies`, at the top level of a description
-or in an operation, lists them for requests, for responses, and for the gateway's responses to faults:
+Policies change or check messages before they are forwarded. `x-penstock-policies`, at the top level of a description or
+in an operation, lists them for requests, for responses, and for the gateway's responses to faults:
 
 ```yaml
 x-penstock-policies:
@@ -20,67 +20,70 @@ x-penstock-policies:
 ```
 
 - The API's policies run before the operation's, each list from top to bottom, after the token was verified. An unknown
-  policy or parameter and a wrong value are errors with line and column: the API is not served without its policies.
+  policy, an unknown parameter or an invalid value is an error, and the API is not served.
 - Names and parameters are those of WSO2 API Manager's policies where it has the policy.
-- A *template* is text with `${...}`: [expressions](expressions.md) over the message. `${headers.x}`, `${payload.x}`,
-  `${params.queryParams.x}`, `${params.pathParams.x}`, and properties as `${props.synapse.API_NAME}`; besides this one
-  `SYNAPSE_REST_API_VERSION`, `REST_API_CONTEXT`, `api.ut.resource`, `api.ut.HTTP_METHOD`, `jwt_claims`, and for faults
-  `ERROR_CODE`.
-- Operations without policies cost nothing. Bodies stream unless a policy reads or replaces them; the limits of held
+- A *template* is text with [expressions](expressions.md): `${headers.x}`, `${payload.x}`, `${params.queryParams.x}`,
+  `${params.pathParams.x}`, and properties as `${props.synapse.API_NAME}`. The properties are `API_NAME`,
+  `SYNAPSE_REST_API_VERSION`, `REST_API_CONTEXT`, `api.ut.resource`, `api.ut.HTTP_METHOD`, `jwt_claims`, and in policies
+  for faults `ERROR_CODE`.
+- Operations without policies have no overhead. Bodies stream unless a policy reads or replaces them; the limits of held
   bodies then apply (`held_body_bytes_max`).
-- The policies for faults run on every fault of the gateway after an operation was found, a rejected token included. If
-  one of them fails, the response stays as it is.
-- Requests to operations with policies for requests or responses cannot upgrade: they reach the upstream without
-  `Upgrade`, and a WebSocket client gets what that responds (over HTTP/2, 101506 instead of a 2xx). Policies for faults
-  alone are no obstacle. Listing such a policy for a GET of an API with `x-penstock-upgrades` is an error.
+- The policies for faults run on every fault of the gateway once the operation is known, a rejected token included. If
+  one of them fails, the response is sent unchanged.
+- Requests to operations with policies for requests or responses cannot be upgraded: they are forwarded without
+  `Upgrade`, so a WebSocket client gets an ordinary response (over HTTP/2, fault 101506 instead of a 2xx). Listing such
+  a policy for a GET of an API with `x-penstock-upgrades` is an error. Policies for faults do not prevent upgrades.
 
 ## Schema validation
 
-`schemaValidation` checks requests where it is listed in `request`, responses where it is listed in `response`, against
-the OpenAPI 3 description that lists it. Schemas are compiled when the file is read: one that is not valid is an error,
-and so is a `$ref` to another file.
+`schemaValidation` validates requests if it is listed in `request`, and responses if it is listed in `response`, against
+the OpenAPI 3 description that lists it. Schemas are compiled when the file is read: an invalid schema is an error, and
+so is a `$ref` to another file.
 
-- Parameters in path, query and header: those that are required must be there, and values have the types and limits of
-  their schema. Lists are taken apart in the styles `form`, `simple`, `spaceDelimited` and `pipeDelimited`; objects, and
-  parameters with `content`, need only be there. Undescribed parameters and cookies are not looked at.
-- A request body must be there if it is `required`, and have one of the media types that are described. A JSON body must
-  match its schema, and no object may have two members of one name; of other bodies only the media type is checked.
-- A response is checked if its status is described (`200`, `2XX`, `default`) and it has a body.
-- OpenAPI 3.0 uses JSON Schema draft 4 with `nullable`; 3.1 uses JSON Schema 2020-12. A request need not have properties
-  that are `readOnly`, a response none that are `writeOnly`. Regular expressions have no look-around and no
+- Parameters in path, query and header must be present if they are `required`, and their values must match their schema.
+  Lists are parsed in the styles `form`, `simple`, `spaceDelimited` and `pipeDelimited`; for objects and parameters with
+  `content`, only their presence is checked. Cookies and parameters that are not described are not checked.
+- A request body must be present if it is `required`, and have one of the described media types. A JSON body must match
+  its schema, without duplicate names in an object; for other bodies, only the media type is checked.
+- A response is validated if its status is described (`200`, `2XX`, `default`) and it has a body.
+- OpenAPI 3.0 uses JSON Schema draft 4 with `nullable`; 3.1 uses JSON Schema 2020-12. Properties that are `readOnly` are
+  optional in requests, and those that are `writeOnly` in responses. Regular expressions have no look-around and no
   back-references.
-- A request that does not match gets 400 with what is wrong; for a schema with `$ref`, `anyOf`, `oneOf`, `not` or `if`,
-  only that the body does not match. A response gets 500, and the log has what is wrong.
+- For an invalid request, the client gets 400 with the reason; if the schema has `$ref`, `anyOf`, `oneOf`, `not` or
+  `if`, the reason is only that the body does not match. For an invalid response, the client gets 500, and the reason is
+  logged.
 
 ## Interceptor services
 
-`callInterceptorService` and Choreo Connect's `x-wso2-request-interceptor` and `x-wso2-response-interceptor` are one
-policy. The service gets a POST with a JSON object that has the parts in `includes`: header fields as the upstream gets
-them (names in lower case), bodies in base64, and in `invocationContext` the API, the operation and the client's token.
-A service for responses also gets `responseCode`, and `interceptorContext` as the one for requests returned it.
+`callInterceptorService` and Choreo Connect's `x-wso2-request-interceptor` and `x-wso2-response-interceptor` are the
+same policy. The service gets a POST with a JSON object that has the parts listed in `includes`: header fields as
+forwarded to the upstream (names in lower case), bodies in base64, and in `invocationContext` the API, the operation and
+the client's token. A service for responses also gets `responseCode`, and the `interceptorContext` that the service for
+requests returned.
 
 It responds with 204 to change nothing, or with 200 and an object:
 
 | member | effect |
 |---|---|
-| `headersToRemove`, `headersToReplace`, `headersToAdd` | in this order; fields of framing and of the connection stay the gateway's |
+| `headersToRemove`, `headersToReplace`, `headersToAdd` | applied in this order; framing and connection fields cannot be changed |
 | `body` | replaces the body, in base64; `includes` must list it |
 | `responseCode` | the status of the response |
 | `directRespond: true` | the client gets `responseCode`, `headersToAdd` and `body` instead of the upstream's response; no policy follows |
 | `dynamicEndpoint: {endpointName}` | the request goes to this set of `x-wso2-endpoints` |
-| `interceptorContext` | an object for the service for responses |
+| `interceptorContext` | an object that is passed to the service for responses |
 
 - If the service cannot be reached, takes longer than `requestTimeout`, or responds with another status, the client gets
-  fault 103500; if its response is not what is written here, 103501. The request does not pass, and the response is not
-  delivered.
+  fault 103500; if its response is invalid, 103501. Nothing is forwarded in either case.
 - Differences from Choreo Connect: trailers are neither sent nor changed; `invocationContext` has no `protocol` and no
-  names of Envoy's clusters; a body that `includes` does not list is a fault, where Choreo Connect ignores the whole
-  answer; a new body does not change the status.
+  names of Envoy clusters; returning a body that `includes` does not list is a fault, where Choreo Connect ignores the
+  whole response; a new body does not change the status.
 
-[examples/policies.yaml](../examples/policies.yaml) has an operation for each: start `penstock up`, copy it into the
-folder of APIs, and `curl -i http://127.0.0.1:8280/policies/addHeader`. `schemaValidation` has a file of its own,
-[examples/schemas.yaml](../examples/schemas.yaml), with `/schemas`: only the program that `make release` builds has that
-policy, not the one of `make run`.
+## Every policy
+
+[examples/policies.yaml](../examples/policies.yaml) has an operation for each of them: start `penstock up`, copy the
+file to `penstock-data/apis/`, and run `curl -i http://127.0.0.1:8280/policies/addHeader`. The build of `make run` lacks
+`schemaValidation`, so its example is a file of its own, [examples/schemas.yaml](../examples/schemas.yaml), with the
+base path `/schemas`.
 
 | policy | flows | what it does | parameters | example |
 |---|---|---|---|---|

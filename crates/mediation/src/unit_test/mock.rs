@@ -210,7 +210,7 @@ pub(super) fn answer(services: &[MockService], sent: &Sent<'_>) -> Result<Messag
     let found = resources.find(|resource| resource.takes(sent));
     found.map(|resource| resource.response.message()).ok_or_else(|| {
         let body = if sent.body.is_empty() { "without a body" } else { sent.body };
-        let note = format!("404, since no resource of its mock-service takes {request}: {body}");
+        let note = format!("404, since no resource of its mock-service matches {request}: {body}");
         Instead::NotFound(note)
     })
 }

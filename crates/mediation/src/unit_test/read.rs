@@ -116,7 +116,7 @@ impl Reader {
         let connectors = child(parent, "connector-resources");
         if let Some(connector) = connectors.into_iter().flat_map(xml::Node::elements).next() {
             let help = "call the service with the `call` mediator and a mock service";
-            self.error(connector, "connectors are not served".to_owned(), Some(help));
+            self.error(connector, "connectors are not supported".to_owned(), Some(help));
         }
     }
 
@@ -128,7 +128,7 @@ impl Reader {
         let written: Vec<_> = written.collect();
         let assertions: Vec<_> = written.iter().filter_map(|node| self.assertion(*node)).collect();
         if written.is_empty() {
-            self.error(node, format!("`{name}` asserts nothing"), Some("add an `assertEquals`"));
+            self.error(node, format!("`{name}` has no assertions"), Some("add an `assertEquals`"));
         }
         Case { name, input, assertions }
     }

@@ -14,15 +14,15 @@ fn a_rejected_expression_says_what_to_write() {
         ("json-eval($.a b)", "paths are like `$.a.b`, `$.a[0]`, `$['a b'].c`"),
         ("json-eval($.a[?(@.b = 1)])", "`$.a[?(@.b == 1)]`"),
         ("$.a.b", "write a JSONPath as `json-eval($.a.b)`"),
-        ("concat('a', ${payload.b})", "`${...}` around all of it"),
+        ("concat('a', ${payload.b})", "must be the whole value: write `${...}` around it"),
         ("substring-befor('a', 'b')", "did you mean `substring-before`?"),
         ("matches('a', 'b')", "did you mean `fn:matches`?"),
-        ("get-property()", "it takes another number of arguments"),
+        ("get-property()", "give it another number of arguments"),
         ("frobnicate('a')", "use functions of XPath 1.0"),
         ("//p:a", "xmlns:p=\"...\""),
         ("$total", "write `$ctx:total` for a property"),
-        ("//a == 'b'", "XPath has `=` for `==`"),
-        ("//a &amp;&amp; //b", "XPath has `and` for `&&`"),
+        ("//a == 'b'", "write `=` instead of `==` in XPath"),
+        ("//a &amp;&amp; //b", "write `and` instead of `&&` in XPath"),
     ] {
         let property = format!("<property name=\"p\" expression=\"{expression}\"/>");
         let found = diagnostics(&format!("<sequence name=\"s\">{property}</sequence>")).concat();
@@ -111,7 +111,7 @@ fn what_synapse_ignores_is_ignored_with_a_warning() {
         ),
         (
             "<api name=\"a\" context=\"/a\" version=\"1\" version-type=\"context\"><resource methods=\"GET\"/></api>",
-            "`context` is `/a`, without `{version}`",
+            "`context` `/a` has no `{version}`",
         ),
     ] {
         let (program, found) = compile(artefact);
@@ -132,14 +132,14 @@ fn what_synapse_ignores_is_ignored_with_a_warning() {
 fn what_synapse_does_not_ignore_stays_an_error() {
     for (artefact, expect) in [
         ("<sequence name=\"s\"><lgo/></sequence>", "unknown mediator `lgo`"),
-        ("<sequence name=\"s\"><log level=\"ful\"/></sequence>", "`level` is `ful`"),
+        ("<sequence name=\"s\"><log level=\"ful\"/></sequence>", "unknown value `ful` of `level`"),
         (
             "<endpoint name=\"e\"><adress uri=\"http://a/\"/></endpoint>",
-            "the endpoint `adress` is not served",
+            "the endpoint `adress` is not supported",
         ),
         (
             "<endpoint name=\"e\"><default/><http uri-template=\"http://a/\"/></endpoint>",
-            "an endpoint has one kind, and `http` is another",
+            "an endpoint has one kind; `http` is a second one",
         ),
         (
             "<proxy name=\"p\"><target><inSequnce/></target></proxy>",
@@ -149,7 +149,7 @@ fn what_synapse_does_not_ignore_stays_an_error() {
         ("<api name=\"a\" context=\"/a\"><resurce/></api>", "`api` needs a `resource`"),
         (
             "<sequence name=\"s\"><foreach expression=\"//a\" continueLoopOnFailure=\"true\"><sequence/></foreach></sequence>",
-            "`continueLoopOnFailure` is not served",
+            "`continueLoopOnFailure` is not supported",
         ),
         (
             "<sequence name=\"s\"><rewrite><rewriterule><condition><eqal/></condition><action type=\"remove\"/></rewriterule></rewrite></sequence>",
@@ -179,7 +179,7 @@ fn what_is_not_known_is_reported_once() {
         ),
         (
             &format!("<sequence name=\"s\"><rule {rules}><source/></rule></sequence>"),
-            "the mediator `rule` is not served (write `switch`",
+            "the mediator `rule` is not supported (use `switch`",
         ),
         (
             &format!("<sequence name=\"s\"><log {rules}/></sequence>"),
@@ -191,11 +191,11 @@ fn what_is_not_known_is_reported_once() {
         ),
         (
             "<api name=\"a\" context=\"/a\"><resource/><handlers/></api>",
-            "`handlers` of `api` is not served (put an OpenAPI",
+            "`handlers` of `api` is not supported (put an OpenAPI",
         ),
         (
             "<proxy name=\"p\"><target><inSequence/></target><enableSec/></proxy>",
-            "`enableSec` of `proxy` is not served",
+            "`enableSec` of `proxy` is not supported",
         ),
         (
             "<proxy name=\"p\"><target><inSequence/></target><secure/></proxy>",
@@ -258,11 +258,11 @@ fn what_older_endpoints_have_is_served_or_explained() {
     assert_eq!((suspend.initial_ms, suspend.factor), (Some(60_000), 1.0));
     assert!(found[0].contains("warning") && found[0].contains("60000"), "{found:?}");
     let found = diagnostics(&of("onError=\"h\"", ""));
-    assert!(found[0].contains("`onError` of an endpoint is not served"), "{found:?}");
+    assert!(found[0].contains("`onError` of an endpoint is not supported"), "{found:?}");
     for (kind, help) in [("class", "key-expression"), ("serviceDynamicLoadbalance", "loadbalance")]
     {
         let found = diagnostics(&format!("<endpoint name=\"e\"><{kind}/></endpoint>"));
-        assert!(found[0].contains("not served") && found[0].contains(help), "{found:?}");
+        assert!(found[0].contains("not supported") && found[0].contains(help), "{found:?}");
     }
 }
 
@@ -286,7 +286,7 @@ fn what_an_endpoint_cannot_do_is_said_by_name() {
         (
             "<http uri-template=\"http://h\"><authentication><oauth><clientCredentials>\
              <clientId>{$ctx:id}</clientId></clientCredentials></oauth></authentication></http>",
-            "`clientId` is an expression: tokens are not for one message",
+            "`clientId` is an expression: tokens are shared by all messages",
         ),
         (
             "<http uri-template=\"http://h\"><authentication><oauth><clientCredentials>\
@@ -301,7 +301,7 @@ fn what_an_endpoint_cannot_do_is_said_by_name() {
         (
             "<http uri-template=\"http://h\"><authentication><oauth><clientCredentials>\
              <proxyConfigs/></clientCredentials></oauth></authentication></http>",
-            "`proxyConfigs` of `oauth` is not served",
+            "`proxyConfigs` of `oauth` is not supported",
         ),
         (
             "<http uri-template=\"http://h\"><authentication><basicAuth><username>u</username></basicAuth></authentication></http>",
@@ -309,11 +309,11 @@ fn what_an_endpoint_cannot_do_is_said_by_name() {
         ),
         (
             "<address uri=\"http://h\"/><property name=\"a\" expression=\"$body//a\"/>",
-            "the body is not read on the way to an endpoint",
+            "expressions of an endpoint cannot read the body",
         ),
         (
             "<failover><endpoint><address uri=\"http://h\"/><property name=\"a\" value=\"1\"/></endpoint></failover>",
-            "a property of a member is not served",
+            "a property of a member is not supported",
         ),
         (
             "<loadbalance algorithm=\"WeightedRoundRobin\"><endpoint><address uri=\"http://h\"/>\

@@ -13,7 +13,10 @@ fn an_endpoint_whose_wsdl_is_published_has_an_address() {
     let missing = found("<endpoint name=\"F\"><address uri=\"http://a/\"/></endpoint>");
     assert!(missing.contains("warning: `publishWSDL`: there is no endpoint `E`"), "{missing}");
     let other = found("<endpoint name=\"E\"><http uri-template=\"http://a/\"/></endpoint>");
-    assert!(other.contains("warning: `publishWSDL`: the endpoint `E` is no `address`"), "{other}");
+    assert!(
+        other.contains("warning: `publishWSDL`: the endpoint `E` is not an `address`"),
+        "{other}"
+    );
     let program =
         program(&format!("{proxy}<endpoint name=\"E\"><address uri=\"http://a/b?c\"/></endpoint>"));
     let url = program.wsdl_url(&program.proxies()[0]);
@@ -69,11 +72,11 @@ fn an_inbound_endpoint_has_a_port_and_sequences() {
     let parameter =
         |name: &str, value: &str| format!("{port}<parameter name=\"{name}\">{value}</parameter>");
     for (attributes, parameters, expect) in [
-        ("protocol=\"jms\"", port.to_owned(), "error: the inbound protocol `jms` is not served"),
+        ("protocol=\"jms\"", port.to_owned(), "error: the inbound protocol `jms` is not supported"),
         (own, String::new(), "error: the inbound endpoint `b` has no port"),
         (own, port.replace("8085", "65536"), "error: `inbound.http.port` is `65536`"),
         (own, parameter("dispatch.filter.pattern", "("), "error: the pattern `(`"),
-        (own, parameter("SSLVerifyClient", "require"), "error: `SSLVerifyClient` is not served"),
+        (own, parameter("SSLVerifyClient", "require"), "error: `SSLVerifyClient` is not supported"),
         (
             own,
             parameter("keystore", "<KeyStore/>"),
@@ -102,7 +105,7 @@ fn an_inbound_endpoint_has_a_port_and_sequences() {
     let two = format!("{sequence}{}\n{}", inbound("a", own, port), inbound("b", own, port));
     let (program, found) = compile(&two);
     assert!(
-        found[0].starts_with("test.xml:2:1: error: the inbound endpoint `a` has the port 8085")
+        found[0].starts_with("test.xml:2:1: error: port 8085 is used by the inbound endpoint `a`")
     );
     assert_eq!(program.inbounds().len(), 1);
     let broken = format!("<sequence name=\"s\"><lgo/></sequence>{}", inbound("a", own, port));
@@ -114,7 +117,7 @@ fn the_first_of_two_artefacts_with_one_name_is_served() {
     let (program, found) = compile(
         "<sequence name=\"s\"><drop/></sequence><sequence name=\"s\"><respond/></sequence>",
     );
-    assert!(found.iter().any(|text| text.contains("two of `sequence`")), "{found:?}");
+    assert!(found.iter().any(|text| text.contains("duplicate sequence `s`")), "{found:?}");
     let program = Arc::new(program);
     let flow = Flow { request: program.sequence("s"), ..Flow::default() };
     let ran = drive(&program, flow, request("1"), &echo);

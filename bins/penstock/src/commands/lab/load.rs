@@ -21,9 +21,10 @@ use crate::failure::Failure;
 
 /// Generate load on a URL and report latency, throughput and errors
 ///
-/// Without --rate, the loop is closed: each user waits for the response before it sends the next request, so a slow target gets fewer requests. With --rate, the loop is open: requests
-/// are sent on a schedule and latency is measured from the scheduled time, which includes any wait. The
-/// report ends with warnings: errors, idle users, an overloaded generator.
+/// Without --rate, the loop is closed: each user waits for the response before it sends the next request, so a slow
+/// target gets fewer requests. With --rate, the loop is open: requests are sent on a schedule and latency is measured
+/// from the scheduled time, which includes any wait. The report begins with warnings: errors, idle users, an overloaded
+/// generator.
 #[derive(Args)]
 #[command(after_help = after_help())]
 pub(crate) struct Load {
@@ -32,7 +33,7 @@ pub(crate) struct Load {
     url: String,
     #[command(flatten)]
     request: RequestArgs,
-    /// Send the requests of this scenario (TOML; docs/measuring.md), at the URL's host and below its path. `penstock
+    /// Send the requests of this scenario (TOML; docs/generating-load.md), at the URL's host and below its path. `penstock
     /// lab scenario` writes one from a HAR file, a curl command or an API description
     #[arg(long, value_name = "FILE")]
     scenario: Option<PathBuf>,

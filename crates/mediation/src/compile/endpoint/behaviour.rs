@@ -39,7 +39,11 @@ impl Compiler {
             "discard" => TimeoutAction::Discard,
             other => {
                 let help = "write `fault` or `discard`";
-                return self.reject(element, format!("`responseAction` is `{other}`"), Some(help));
+                return self.reject(
+                    element,
+                    format!("unknown value `{other}` of `responseAction`"),
+                    Some(help),
+                );
             }
         };
         Some(())
@@ -115,7 +119,7 @@ impl Compiler {
         }
         let Some(basic) = element.child("basicAuth") else {
             let help = "write `basicAuth` or `oauth`";
-            return self.reject(element, "`authentication` says nothing", Some(help));
+            return self.reject(element, "`authentication` is empty", Some(help));
         };
         let mut read = |name: &'static str| {
             let Some(part) = basic.child(name) else {
@@ -147,7 +151,7 @@ impl Compiler {
                 }
                 "useGlobalProxyConfigs" if text(&part) == "false" => {}
                 other => {
-                    self.error(&part, format!("`{other}` of `oauth` is not served"), None);
+                    self.error(&part, format!("`{other}` of `oauth` is not supported"), None);
                 }
             }
             part.finish(self);
@@ -175,7 +179,11 @@ impl Compiler {
             "payload" => true,
             other => {
                 let help = "write `header` or `payload`";
-                return self.reject(grant, format!("`authMode` is `{other}`"), Some(help));
+                return self.reject(
+                    grant,
+                    format!("unknown value `{other}` of `authMode`"),
+                    Some(help),
+                );
             }
         };
         for name in &missing {
@@ -211,7 +219,7 @@ impl Compiler {
         if is_expression {
             let help = "write the value, or `${configs.NAME}`";
             let name = element.name();
-            let message = format!("`{name}` is an expression: tokens are not for one message");
+            let message = format!("`{name}` is an expression: tokens are shared by all messages");
             return self.reject(element, message, Some(help));
         }
         constant.push_str(rest);
@@ -223,8 +231,8 @@ impl Compiler {
         let versions = [("final", Addressing::Final), ("submission", Addressing::Submission)];
         let version = element.choice(self, "version", &versions)?;
         if element.flag(self, "separateListener", false)? {
-            let message = "`separateListener` has no effect: the response comes with the request";
-            let help = "remove it, if the service responds on the connection of the request";
+            let message = "`separateListener` has no effect: the response arrives on the connection of the request";
+            let help = "remove it if the service responds on that connection";
             self.warning(element, message, Some(help));
         }
         element.finish(self);

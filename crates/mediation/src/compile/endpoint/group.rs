@@ -24,7 +24,7 @@ impl Compiler {
         let is_weighted = algorithm == "WeightedRoundRobin";
         if !is_weighted && !matches!(algorithm, "RoundRobin" | "roundRobin") {
             let help = "write `RoundRobin` or `WeightedRoundRobin`";
-            self.error(child, format!("`algorithm` is `{algorithm}`"), Some(help));
+            self.error(child, format!("unknown value `{algorithm}` of `algorithm`"), Some(help));
         }
         let (members, weights): (_, Vec<_>) = self.members(child)?.into_iter().unzip();
         if !is_weighted && weights.iter().any(Option::is_some) {
@@ -97,8 +97,8 @@ impl Compiler {
             if has_properties {
                 self.artefacts.current = artefact;
                 self.artefacts.has_error();
-                let help = "give it to the group, or set it by `property` before".to_owned();
-                let message = "a property of a member is not served".to_owned();
+                let help = "set it on the group, or with the mediator `property` before".to_owned();
+                let message = "properties of members are not supported".to_owned();
                 self.report_at(Severity::Error, site.clone(), message, Some(help));
             }
             // Each recipient gets a copy.
@@ -106,7 +106,7 @@ impl Compiler {
                 continue;
             }
             for (name, _) in differ.into_iter().filter(|(_, differs)| *differs) {
-                let help = format!("give them the same `{name}`, or send to each by a `filter`");
+                let help = format!("give them the same `{name}`, or choose one with `filter`");
                 let message = format!("all members get the `{name}` of the first that has one");
                 self.report_at(Severity::Warning, site.clone(), message, Some(help));
             }
@@ -128,7 +128,7 @@ impl Compiler {
             if all.len() < 2 || !is_default || all.iter().all(|one| is_repeatable(one)) {
                 continue;
             }
-            let message = "a POST does not go to the next member after the errors 101504 and 101505, since it may have had its effect";
+            let message = "a POST is not sent to the next member after the errors 101504 and 101505, since it may have been processed";
             let help = "if it is safe to repeat, list them in `enabledErrorCodes` of the members' `retryConfig`";
             self.report_at(Severity::Warning, site, message.to_owned(), Some(help.to_owned()));
         }

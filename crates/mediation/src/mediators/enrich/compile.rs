@@ -43,7 +43,8 @@ pub(in crate::mediators) fn compile(
     };
     if is_json && action == Action::Sibling && matches!(target, Target::Body(_)) {
         let help = "write `child`, or `replace`";
-        return compiler.reject(&to, "JSON has nothing beside the body", Some(help));
+        let message = "a JSON body has no siblings";
+        return compiler.reject(&to, message, Some(help));
     }
     Some(Box::new(Enrich { source, moves, target, action }))
 }
@@ -72,7 +73,8 @@ fn source(compiler: &mut Compiler, from: &Element<'_>) -> Option<Source> {
         }
         other => {
             let help = "write `custom`, `envelope`, `body`, `property`, `variable` or `inline`";
-            compiler.reject(from, format!("`type` is `{other}`"), Some(help))
+            compiler.error(from, format!("unknown value `{other}` of `type`"), Some(help));
+            None
         }
     }
 }
@@ -150,7 +152,7 @@ fn property_named(compiler: &mut Compiler, to: &Element<'_>, source: &str) -> Op
         ["operation", name] => (PropertyScope::Operation, name),
         _ => {
             let help =
-                "write `get-property('name')`, or the scope `axis2` or `operation` before it";
+                "write `get-property('name')`, or with a scope, `get-property('axis2', 'name')`";
             return compiler.reject(to, format!("`{source}` names no property"), Some(help));
         }
     };
@@ -188,7 +190,7 @@ fn target(compiler: &mut Compiler, to: &Element<'_>, action: Action) -> Option<T
         }
         other => {
             let help = "write `custom`, `envelope`, `body`, `property`, `variable` or `key`";
-            return compiler.reject(to, format!("`type` is `{other}`"), Some(help));
+            return compiler.reject(to, format!("unknown value `{other}` of `type`"), Some(help));
         }
     };
     let fits = match target {
@@ -200,7 +202,8 @@ fn target(compiler: &mut Compiler, to: &Element<'_>, action: Action) -> Option<T
     };
     if !fits {
         let help = "replace it, or name a part of the body by `xpath`";
-        compiler.error(to, format!("this `action` does not fit the target `{of}`"), Some(help));
+        let message = format!("this `action` cannot be applied to the target `{of}`");
+        compiler.error(to, message, Some(help));
     }
     fits.then_some(target)
 }

@@ -124,7 +124,7 @@ pub(super) fn insert(
             return Ok(());
         }
         Piece::Xml(_) | Piece::Json(_) | Piece::Text(_) => {
-            return Err(fail("this source does not fit the target"));
+            return Err(fail("this source cannot be put into the target"));
         }
     };
     for node in new {
