@@ -4,6 +4,10 @@
 /// each pair of characters, and names may come from hostile archives.
 const COMPARED_CHARS_MAX: usize = 64;
 
+/// Diagnostics of a file that suggest one of the names that files have, of which there may be many thousands. More: they
+/// suggest none.
+pub const SUGGESTIONS_MAX: usize = 20;
+
 /// The name among `valid` that is closest to `written`, if at most a third of it differs.
 #[must_use]
 pub fn nearest<'n>(written: &str, valid: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {

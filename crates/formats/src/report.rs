@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use base::limits;
-use base::names::nearest;
 pub(crate) use base::names::one_of;
+use base::names::{SUGGESTIONS_MAX, nearest};
 use model::{Diagnostic, Place, Severity};
 
 /// In a tree that was made of two documents, the lines of the second one follow this one. No document has as many:
@@ -46,9 +46,9 @@ impl Report {
         self.errors > 0
     }
 
-    /// Whether further diagnostics are only counted.
-    pub(crate) fn is_full(&self) -> bool {
-        self.diagnostics.len() >= limits::DIAGNOSTICS_MAX.saturating_sub(1)
+    /// Whether the next diagnostic may suggest one of the names that the files have.
+    pub(crate) fn may_suggest(&self) -> bool {
+        self.diagnostics.len() < SUGGESTIONS_MAX
     }
 
     /// The file is rejected. `help`: what to write instead.
@@ -86,7 +86,7 @@ impl Report {
         if severity == Severity::Error {
             self.errors = self.errors.saturating_add(1);
         }
-        if self.is_full() {
+        if self.diagnostics.len() >= limits::DIAGNOSTICS_MAX.saturating_sub(1) {
             self.left_out = self.left_out.saturating_add(1);
             return;
         }

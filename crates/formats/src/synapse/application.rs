@@ -173,8 +173,7 @@ impl Reader<'_> {
         let index = self.shown(INDEX);
         self.report.enter(index);
         let Dependency { name, version, place } = dependency;
-        // Whoever reads the report sees no more of them.
-        let left: Vec<_> = if self.report.is_full() { Vec::new() } else { left.collect() };
+        let left: Vec<_> = if self.report.may_suggest() { left.collect() } else { Vec::new() };
         let other = left.iter().find(|(known, _)| known == name);
         let help = match other {
             Some((_, other)) => format!("the archive has version {other}"),

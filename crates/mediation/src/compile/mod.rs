@@ -16,6 +16,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use base::limits::DIAGNOSTICS_MAX;
+use base::names::SUGGESTIONS_MAX;
 use model::{ArtefactSet, Diagnostic, Place, Resource, Severity};
 use xslt::Stylesheet;
 
@@ -496,10 +497,10 @@ impl Compiler {
         }
     }
 
-    /// The known name that is most like `name`, for a diagnostic that will be kept.
+    /// The known name that is most like `name`, for one of the first diagnostics of the file.
     fn nearest<'n>(&self, name: &str, known: impl Iterator<Item = &'n String>) -> Option<String> {
         let count = self.reported.get(&self.file).map_or(0, |reported| reported.count);
-        if count.saturating_add(1) >= DIAGNOSTICS_MAX {
+        if count >= SUGGESTIONS_MAX {
             return None;
         }
         let nearest = base::names::nearest(name, known.map(String::as_str));
