@@ -96,7 +96,7 @@ pub const MEDIATORS: &[Row] = &[
     Row { element: "jsontransform",     compile: json_transform::compile,     about: "makes the payload JSON with the types that a JSON Schema says", attributes: "`schema`; `property`", differs: "Of the properties, `synapse.commons.json.output.autoPrimitive` alone. The result must conform to the whole schema; types are those of `properties`, `additionalProperties` and `items`, and `$ref` is not followed for them. `make run` builds without it." },
     Row { element: "log",               compile: log::compile,                about: "writes a line to the log", attributes: "`level`, `category`, `separator`, `logFullPayload`, `logMessageID`; `property`, `message`", differs: "Level `headers` logs the fields of HTTP, without credentials. `full` ends with the body as it is, and not with an envelope around it." },
     Row { element: "loopback",          compile: flow::loopback,              about: "continues with the sequence for responses", attributes: "", differs: "" },
-    Row { element: "makefault",         compile: make_fault::compile,         about: "turns the message into a fault", attributes: "`version`, `response`; `code`, `reason`, `detail`, `node`, `role`", differs: "The prefix of a code is that of the envelope." },
+    Row { element: "makefault",         compile: make_fault::compile,         about: "turns the message into a fault", attributes: "`version`, `response`; `code`, `reason`, `detail`, `node`, `role`", differs: "The prefix of a code is that of the envelope. The client gets the fault with the status 500 unless `HTTP_SC` or `FAULTS_AS_HTTP_200` says otherwise, or the message is an upstream's response, as in Synapse; after `pox` also whatever else becomes the body." },
     Row { element: "out",               compile: flow::response_only,         about: "runs its mediators on responses only", attributes: "", differs: "" },
     Row { element: "payloadFactory",    compile: payload_factory::compile,    about: "replaces the body by a template's output", attributes: "`media-type`, `template-type`, `escapeXmlChars`; `format`, `args`", differs: "The output is always well-formed: a FreeMarker template whose JSON or XML is not fails. Of FreeMarker, the subset that docs/expressions.md lists." },
     Row { element: "property",          compile: property::compile,           about: "sets or removes a property", attributes: "`name`, `value` or `expression`, `scope`, `type`, `action`, `pattern`, `group`; a child element", differs: "A name in braces is an expression. The scopes registry, system and env cannot be written; trace and analytics have no effect." },
@@ -140,6 +140,10 @@ WS-Addressing in place of those that it has, `ReplyTo`, `From`, `FaultTo` and `R
 them, and in the version `submission` an anonymous `ReplyTo`; other messages are sent as they are. `separateListener` is
 a warning: the response is the one on the connection of the request. A `member` of a `loadbalance` gets the path of the
 message at its `httpPort` or `httpsPort`, as the request came.
+
+`send` and `call` without an endpoint, and the endpoint `default`, send a message to the address that the mediator `header`
+set as `To`, else to the one in the header block `To` of WS-Addressing, which is then chosen by whoever sent the message:
+a body that streams is held to find it. An address in the namespace of WS-Addressing, such as the anonymous one, is none.
 
 A `GET` is sent without the body of the message, and without its `Content-Type`. With `format` `get` of the endpoint, or
 the `messageType` `application/x-www-form-urlencoded`, the children of the payload become its query. When a response is
