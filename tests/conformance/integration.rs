@@ -28,6 +28,57 @@ fn a_proxy_passes_a_message_on_as_it_is() {
 }
 
 #[test]
+fn a_fault_that_mediation_made_is_500_and_a_response_keeps_the_status_of_its_upstream() {
+    let fault = "<makefault version=\"soap11\" response=\"true\"><code value=\"s:Server\" \
+                 xmlns:s=\"http://schemas.xmlsoap.org/soap/envelope/\"/><reason value=\"broken\"/></makefault>";
+    let dead = "<inSequence><call><endpoint><address uri=\"http://127.0.0.1:1/\"/></endpoint></call></inSequence>";
+    for (target, status) in [
+        (format!("<inSequence>{fault}<respond/></inSequence>"), 500),
+        (format!("{dead}<faultSequence>{fault}<send/></faultSequence>"), 500),
+        (format!("{dead}<faultSequence>{fault}<respond/></faultSequence>"), 500),
+        (format!("<inSequence><call>{ENDPOINT}</call>{fault}<respond/></inSequence>"), 200),
+    ] {
+        let upstream = Upstream::fixed("1");
+        let gateway = proxy(&upstream, &target);
+        let response = post(&gateway, "application/json", "{}");
+        assert_eq!(response.status, status, "{target}");
+        assert!(response.text().contains("<faultstring>broken</faultstring>"), "{target}");
+    }
+}
+
+#[test]
+fn a_message_is_sent_to_the_address_in_its_envelope() {
+    let upstream = Upstream::echo();
+    let envelope = |to: &str| {
+        format!(
+            "<s:Envelope xmlns:s=\"http://schemas.xmlsoap.org/soap/envelope/\"><s:Header><To \
+             xmlns=\"http://www.w3.org/2005/08/addressing\">{to}</To></s:Header><s:Body><q/></s:Body></s:Envelope>"
+        )
+    };
+    let here = format!("http://{}/shop", upstream.address());
+    let reads = "<property name=\"to\" expression=\"get-property('To')\"/>";
+    let says = "<header name=\"X-To\" expression=\"$ctx:to\" scope=\"transport\"/>";
+    let edits =
+        "<enrich><source type=\"inline\"><r xmlns=\"\"/></source><target type=\"body\"/></enrich>";
+    for (steps, said) in [
+        (format!("{reads}<call/>{says}<respond/>"), "/services/it"),
+        (format!("{reads}{edits}<call/>{says}<respond/>"), &*here),
+        ("<send><endpoint><default/></endpoint></send>".to_owned(), ""),
+    ] {
+        let gateway = proxy(&upstream, &format!("<inSequence>{steps}</inSequence>"));
+        let response = post(&gateway, "text/xml", &envelope(&here));
+        assert_eq!(response.status, 200, "{steps}");
+        assert_eq!(response.header("X-To").unwrap_or_default(), said, "{steps}");
+        assert!(response.text().contains("<s:Envelope"), "{steps}");
+        let anonymous = "http://www.w3.org/2005/08/addressing/anonymous";
+        for nowhere in ["/shop", "", anonymous] {
+            let response = post(&gateway, "text/xml", &envelope(nowhere));
+            assert_eq!(response.status, 500, "{steps}: {}", response.text());
+        }
+    }
+}
+
+#[test]
 fn a_proxy_has_the_addresses_of_its_ports() {
     let respond = |text: &str| {
         format!(

@@ -108,6 +108,37 @@ fn artefacts_in_several_files_are_tried_as_a_folder() {
 }
 
 #[test]
+fn a_message_that_is_tried_has_the_address_that_the_gateway_would_give_it() {
+    let files = files();
+    let logs =
+        "<log level=\"custom\"><property name=\"to\" expression=\"get-property('To')\"/></log>";
+    let reads = "<property name=\"read\" expression=\"//q\"/><respond/>";
+    files.write(
+        "to.xml",
+        &format!(
+            "<definitions xmlns=\"http://ws.apache.org/ns/synapse\"><proxy name=\"P\"><target><inSequence>{logs}<respond/>\
+             </inSequence></target></proxy><proxy name=\"R\"><target><inSequence>{logs}{reads}</inSequence></target></proxy>\
+             <api name=\"A\" context=\"/a\"><resource methods=\"POST\" uri-template=\"/*\"><inSequence>{logs}<respond/>\
+             </inSequence></resource></api><sequence name=\"S\">{logs}<respond/></sequence></definitions>"
+        ),
+    );
+    let envelope = "<s:Envelope xmlns:s=\"http://schemas.xmlsoap.org/soap/envelope/\"><s:Header><To \
+         xmlns=\"http://www.w3.org/2005/08/addressing\">urn:shop</To></s:Header><s:Body><q/></s:Body></s:Envelope>";
+    for (chosen, payload, to) in [
+        (["--run", "P"], "{}", "/services/P"),
+        (["--run", "P"], envelope, "/services/P"),
+        (["--run", "R"], envelope, "urn:shop"),
+        (["--path", "/a/x?y=1"], "{}", "/a/x?y=1"),
+        (["--run", "S"], "{}", "/"),
+    ] {
+        let whole: Vec<_> =
+            ["try", "to.xml", "--payload", payload].into_iter().chain(chosen).collect();
+        let output = run(&files, &whole, 0);
+        assert!(output.contains(&format!("INFO to = {to}\n")), "{output}");
+    }
+}
+
+#[test]
 fn a_resource_of_an_api_is_chosen_by_path_and_method() {
     let files = files();
     files.write(

@@ -3,14 +3,15 @@
 use std::any::Any;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use expression::{Budget, ParameterKind};
 use xpath::synapse::PropertyScope;
 
 use crate::{
-    Answer, Ask, AskId, Body, BodyUse, Environment, Event, Exchange, Failure, Head, Message,
-    PlainHead, Properties, Run, Source, template,
+    Answer, Ask, AskId, Body, BodyUse, Environment, Event, Exchange, Failure, Flow, Head, Message,
+    PlainHead, Program, Properties, Run, Source, template,
 };
 
 /// What a tool does instead of a network.
@@ -25,26 +26,29 @@ pub trait Bench: Environment {
     fn accept(&self);
 }
 
-/// Bodies of responses, which stream as long as nobody reads them, as through a gateway.
+/// Bodies, which stream as long as nobody reads them, as through a gateway.
 #[derive(Debug, Default)]
-pub struct Streams(BTreeMap<AskId, Bytes>);
+pub struct Streams(BTreeMap<Source, Bytes>);
 
 impl Streams {
     /// Lets the body of the response to `ask` stream.
     pub fn take(&mut self, ask: AskId, answer: &mut Answer) {
         let Answer::Response(response) = answer else { return };
-        if let Ok(Some(bytes)) = response.body.bytes(&Budget::large())
+        self.take_body(Source::Response(ask), response);
+    }
+
+    fn take_body(&mut self, source: Source, message: &mut Message) {
+        if let Ok(Some(bytes)) = message.body.bytes(&Budget::large())
             && !bytes.is_empty()
         {
-            response.body = Body::streaming(response.body.format());
-            self.0.insert(ask, bytes);
+            message.body = Body::streaming(message.body.format());
+            self.0.insert(source, bytes);
         }
     }
 
-    /// Whoever reads the body of a response, or sends it on, takes it away.
+    /// Whoever reads a body, or sends it on, takes it away.
     pub fn read(&mut self, source: Source) -> Option<Bytes> {
-        let Source::Response(ask) = source else { return None };
-        self.0.remove(&ask)
+        self.0.remove(&source)
     }
 
     /// A message that leaves the run has its body, unless that was taken before.
@@ -57,14 +61,20 @@ impl Streams {
     }
 }
 
-/// Takes a run to its end. Time limits are over as soon as nothing else can happen.
+/// Takes a request through a flow to its end. Time limits are over as soon as nothing else can happen.
 ///
 /// # Errors
 /// The failure that no error handler took, if there is no response.
-pub fn perform(mut run: Run, bench: &impl Bench) -> Result<(), Failure> {
+pub fn perform(
+    (program, flow): (Arc<Program>, Flow),
+    mut request: Message,
+    bench: &impl Bench,
+) -> Result<(), Failure> {
     // Those that the time limits of aggregates wait for; nothing waits longer than for all others.
     let mut timers = VecDeque::new();
     let mut streams = Streams::default();
+    streams.take_body(Source::Request, &mut request);
+    let mut run = Run::new(program, flow, request, Budget::large());
     loop {
         match run.next_heavy(bench) {
             Event::Ask(id, Ask::Exchange(mut exchange)) => {
@@ -156,7 +166,7 @@ impl Head for BenchHead {
             | (PropertyScope::Synapse, "REST_SUB_REQUEST_PATH") => {
                 self.plain.target.get(self.prefix_len..).map(Cow::Borrowed)
             }
-            (PropertyScope::Synapse, "REST_FULL_REQUEST_PATH") => {
+            (PropertyScope::Synapse, "REST_FULL_REQUEST_PATH" | "To") => {
                 Some(Cow::Borrowed(&self.plain.target))
             }
             (PropertyScope::Synapse, name) => {

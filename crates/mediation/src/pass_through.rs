@@ -122,6 +122,10 @@ impl Program {
             scene.budget.charge_steps(limits::MEDIATOR_STEPS).map_err(Failure::from)?;
             *way = match (step.mediator.routing().ok_or(Detour::Run)?, *way) {
                 (Routing::Chooses, Way::Begun) => {
+                    if step.reads_to && message.is_soap() {
+                        // It knows whether a later step reads the envelope.
+                        return Err(Detour::Run);
+                    }
                     check_body(&*step.mediator, message)?;
                     if let Some(entered) = step.mediator.choose(scene, message)? {
                         self.follow(scene, message, (entered, depth + 1), way)?;

@@ -48,6 +48,8 @@ pub struct Step {
     pub(crate) element: &'static str,
     pub(crate) site: Site,
     pub(crate) mediator: Box<dyn Mediator>,
+    /// Whether one of its expressions reads `To`, which may be in the envelope.
+    pub(crate) reads_to: bool,
 }
 
 impl fmt::Display for Step {

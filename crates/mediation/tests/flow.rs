@@ -10,7 +10,10 @@ use host::{
     ENDPOINTS, Outcome, World, begin, drive, echo, flow, of_proxy, program, proxy, request,
     response, streaming,
 };
-use penstock_mediation::{Answer, Ask, Event, PropertyScope, PropertyValue, Run, Source};
+use penstock_mediation::{
+    Answer, Ask, Body, Direction, Event, Format, Message, PlainHead, PropertyScope, PropertyValue,
+    Run, Source,
+};
 use xpath::Budget;
 
 fn mark(text: &str) -> String {
@@ -58,6 +61,33 @@ fn a_message_that_was_sent_is_not_sent_again_at_the_end() {
     assert_eq!(proxy("", target, &echo).sent, ["http://b/ 1"]);
     let in_out = " endpoint=\"a\"><inSequence/><outSequence><send/></outSequence>";
     assert_eq!(proxy("", in_out, &echo).sent, ["http://a/ 1"]);
+}
+
+#[test]
+fn a_body_is_read_for_its_address_only_if_it_is_read_anyway_or_nothing_else_has_one() {
+    let reads = "<filter source=\"get-property('To')\" regex=\".*\"><then/></filter>";
+    let sends = "<send><endpoint key=\"a\"/></send>";
+    let branch = "<filter source=\"$trp:X\" regex=\"y\"><then>BODY</then><else><send><endpoint key=\"a\"/></send></else></filter>";
+    let addressed = "<header name=\"To\" value=\"http://b/\"/>";
+    for (steps, format, bodies) in [
+        (format!("{reads}{sends}"), Format::Soap11, 0),
+        (format!("{reads}{}", branch.replace("BODY", &wrap("x"))), Format::Soap11, 1),
+        (format!("{reads}{}", branch.replace("BODY", &wrap("x"))), Format::Json, 0),
+        (branch.replace("BODY", &wrap("x")), Format::Soap11, 0),
+        ("<send/>".to_owned(), Format::Soap11, 1),
+        ("<call/><respond/>".to_owned(), Format::Soap12, 1),
+        ("<send><endpoint><default/></endpoint></send>".to_owned(), Format::Soap11, 1),
+        ("<send/>".to_owned(), Format::Json, 0),
+        (format!("{addressed}<send/>"), Format::Soap11, 0),
+    ] {
+        let target = format!("><inSequence>{steps}</inSequence>");
+        let program =
+            program(&format!("{ENDPOINTS}<proxy name=\"P\"><target{target}</target></proxy>"));
+        let message =
+            Message::new(Direction::Request, Box::<PlainHead>::default(), Body::streaming(format));
+        let ran = drive(&program, flow(&program), message, &echo);
+        assert_eq!(ran.bodies, bodies, "{steps} {format:?}: {ran:?}");
+    }
 }
 
 #[test]

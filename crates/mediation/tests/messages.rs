@@ -327,6 +327,17 @@ fn get_property_knows_what_synapse_knows_of_any_message() {
     assert_eq!(of("MessageID", addressed()), "urn:7");
     assert_eq!(of("From", addressed()), "http://me/");
     assert_eq!(of("ReplyTo", addressed()), "");
+    assert_eq!(of("To", addressed()), "null");
+    let to = |address: &str| {
+        let block = format!("<e:Header><To xmlns=\"{wsa}\"> {address} </To></e:Header>");
+        envelope(&block, "<a/>")
+    };
+    assert_eq!(of("To", to("urn:shop")), "urn:shop");
+    assert_eq!(of("To", to("")), "null");
+    assert_eq!(logged("$ctx:To", to("urn:shop")), "urn:shop");
+    let sets = "<header name=\"To\" value=\"urn:own\"/><log level=\"custom\"><property name=\"a\" \
+                expression=\"get-property('To')\"/></log>";
+    assert_eq!(run(sets, to("urn:shop")).log, ["a = urn:own"]);
     assert_eq!(of("OperationName", addressed()), "order");
     assert_eq!(of("OperationNamespace", addressed()), "urn:o");
     assert_eq!(of("OperationName", message(JSON, "1")), "mediate");
@@ -466,6 +477,38 @@ fn a_body_is_written_in_the_format_of_its_message_type_or_content_type() {
         ),
         (message_type("text/plain"), json_body(), "{\"b\":[1.50]}", "text/plain; charset=UTF-8"),
         (factory("text", "hi"), json_body(), "hi", "text/plain; charset=UTF-8"),
+        (
+            format!("{}{}", factory("text", "a,b"), message_type("text/csv")),
+            json_body(),
+            "a,b",
+            "text/csv; charset=UTF-8",
+        ),
+        (
+            format!("{json}{}", message_type("application/vnd.api+json")),
+            json_body(),
+            "{\"a\":1}",
+            "application/vnd.api+json; charset=UTF-8",
+        ),
+        (
+            format!("{xml}{}", message_type("application/atom+xml")),
+            json_body(),
+            "<a>1</a>",
+            "application/atom+xml; charset=UTF-8",
+        ),
+        // One that nobody wrote anew.
+        (
+            message_type("application/vnd.api+json"),
+            json_body(),
+            "{\"b\":[1.50]}",
+            "application/vnd.api+json",
+        ),
+        (
+            message_type("text/html"),
+            message("text/plain; charset=iso-8859-1", "hi"),
+            "hi",
+            "text/html; charset=iso-8859-1",
+        ),
+        (message_type("Text/Plain"), message("text/csv", "hi"), "hi", "text/csv"),
         (
             format!("{}{}", factory("text", "a &lt; b"), message_type("application/xml")),
             json_body(),

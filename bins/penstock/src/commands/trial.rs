@@ -12,7 +12,7 @@ use formats::openapi::Defaults;
 use mediation::{
     Answer, Asked, Bench, BenchHead, Body, BodyUse, Compiler, Direction, Environment, Exchange,
     Flow, Format, LogLevel, Matched, Memory, Message, Origin, PlainHead, Program, Properties,
-    PropertyScope, Run, SequenceId, Served, Step, Target, perform,
+    PropertyScope, SequenceId, Served, Step, Target, perform,
 };
 use model::{ArtefactSet, Diagnostic, Severity};
 
@@ -76,13 +76,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (mut program, artefacts) = program(arguments)?;
     program.map_json(&json_rules(arguments.config.as_deref())?);
     let program = Arc::new(program);
-    let mut message = request(arguments, &program)?;
-    let flow = match &arguments.path {
-        Some(path) => resource(&program, arguments, path, &mut message)?,
+    let (flow, message) = match &arguments.path {
+        Some(path) => {
+            let mut message = request(arguments, &program, path.clone())?;
+            (resource(&program, arguments, path, &mut message)?, message)
+        }
         None => {
             let (flow, service) = chosen(&program, arguments.run.as_deref())?;
+            let mut message = request(arguments, &program, path_of(&program, service))?;
             message.arrival.service = service;
-            flow
+            (flow, message)
         }
     };
     let response = arguments.response.as_ref();
@@ -92,7 +95,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let of = Arc::clone(&program);
     let memory = Memory::new(&program);
     let shown = Shown { program: of, artefacts, response, trace, memory, last, printed };
-    shown.run(Run::new(program, flow, message, Budget::large()))
+    shown.run((program, flow), message)
 }
 
 /// The resource that serves the path; the message gets its properties.
@@ -207,7 +210,19 @@ fn payload(arguments: &Arguments) -> Result<Option<Vec<u8>>, Failure> {
     Ok(Some(Source::read(given, limits::JSON_BYTES_MAX)?.bytes))
 }
 
-fn request(arguments: &Arguments, program: &Program) -> Result<Message, Failure> {
+/// That of a proxy; a sequence has none of its own.
+fn path_of(program: &Program, service: Option<Served>) -> String {
+    match service {
+        Some(Served::Proxy(number)) => {
+            let name = program.proxies().get(number).map_or("", |proxy| &proxy.name);
+            format!("/services/{name}")
+        }
+        Some(Served::Resource { .. }) | None => "/".to_owned(),
+    }
+}
+
+/// The request. `target`: path and query.
+fn request(arguments: &Arguments, program: &Program, target: String) -> Result<Message, Failure> {
     let source = |file: &Option<PathBuf>| {
         file.as_ref().map(|file| Source::read(file, limits::JSON_BYTES_MAX)).transpose()
     };
@@ -227,7 +242,6 @@ fn request(arguments: &Arguments, program: &Program) -> Result<Message, Failure>
         }
         None => Body::held(Format::Binary, Vec::new()),
     };
-    let target = arguments.path.clone().unwrap_or_else(|| "/".to_owned());
     let plain = PlainHead { method: arguments.method.clone(), target, fields };
     // What follows is added to an endpoint's address.
     let (method, has_body) = (&*plain.method, !body.is_empty());
@@ -262,8 +276,8 @@ struct Shown {
 }
 
 impl Shown {
-    fn run(self, run: Run) -> Result<(), Failure> {
-        let ended = perform(run, &self).map_err(|failure| failed(&failure));
+    fn run(self, flow: (Arc<Program>, Flow), message: Message) -> Result<(), Failure> {
+        let ended = perform(flow, message, &self).map_err(|failure| failed(&failure));
         match self.printed.into_inner() {
             Some(printed) => printed.and(ended),
             None => ended.and_then(|()| stdout(ENDED)),

@@ -152,6 +152,7 @@ impl<'d> Element<'d> {
             .filter(|(prefix, _)| !prefix.is_empty())
             .map(|(prefix, uri)| (prefix.to_owned(), uri.to_owned()))
             .collect();
+        compiler.note_names(source);
         match Expression::compile_with(source, &namespaces) {
             Ok(expression) => Some(expression),
             Err(error) => {

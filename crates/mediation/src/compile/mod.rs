@@ -85,6 +85,8 @@ pub struct Compiler {
     template_bytes: usize,
     /// Whether a key is computed from the message, which may be that of any entry.
     keeps_entries: bool,
+    /// Whether an expression of the mediator that is compiled reads `To`.
+    reads_to: bool,
 }
 
 impl Compiler {

@@ -108,9 +108,22 @@ impl Compiler {
             return self.reject(&element, format!("unknown mediator `{name}`"), Some(&help));
         };
         element.ignore(&["trace", "statistics"]);
-        let mediator = (row.compile)(self, &element)?;
+        // Mediators are nested.
+        let outer = std::mem::take(&mut self.reads_to);
+        let mediator = (row.compile)(self, &element);
+        let reads_to = std::mem::replace(&mut self.reads_to, outer);
+        let mediator = mediator?;
         element.finish(self);
-        Some(Step { element: row.element, site: self.site(&element), mediator })
+        Some(Step { element: row.element, site: self.site(&element), mediator, reads_to })
+    }
+
+    /// Notes whether the source of an expression may read `To`.
+    pub(crate) fn note_names(&mut self, source: &str) {
+        let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+        self.reads_to |= memchr::memmem::find_iter(source.as_bytes(), "To").any(|at| {
+            let (before, after) = source.as_bytes().split_at(at);
+            !before.last().is_some_and(is_part) && !after.get(2).is_some_and(is_part)
+        });
     }
 
     /// A sequence of these steps, which are a part of the element `at`.
@@ -122,7 +135,7 @@ impl Compiler {
     ) -> SequenceId {
         let id = self.new_sequence();
         let site = self.site(at);
-        let step = |mediator| Step { element, site: site.clone(), mediator };
+        let step = |mediator| Step { element, site: site.clone(), mediator, reads_to: false };
         if let Some(sequence) = self.program.sequences.get_mut(id.0 as usize) {
             sequence.steps = steps.into_iter().map(step).collect();
         }

@@ -47,7 +47,11 @@ impl Mediator for MakeFault {
         match self.version {
             Version::Soap11 => self.envelope(Format::Soap11, soap::SOAP11, scene, message)?,
             Version::Soap12 => self.envelope(Format::Soap12, soap::SOAP12, scene, message)?,
-            Version::Pox => self.pox(scene, message)?,
+            Version::Pox => {
+                self.pox(scene, message)?;
+                // No receiver sees that in its body.
+                message.become_fault();
+            }
         }
         if self.response {
             message.direction = Direction::Response;

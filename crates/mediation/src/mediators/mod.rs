@@ -96,7 +96,7 @@ pub const MEDIATORS: &[Row] = &[
     Row { element: "jsontransform",     compile: json_transform::compile,     about: "converts the payload to JSON, with types from a JSON Schema", attributes: "`schema`; `property`", differs: "The only supported property is `synapse.commons.json.output.autoPrimitive`. The result must conform to the whole schema; types are taken from `properties`, `additionalProperties` and `items`, without following `$ref`. Not in the build of `make run`." },
     Row { element: "log",               compile: log::compile,                about: "writes a line to the log", attributes: "`level`, `category`, `separator`, `logFullPayload`, `logMessageID`; `property`, `message`", differs: "Level `headers` logs the HTTP header fields, without credentials. `full` logs the body as it is, without an envelope around it." },
     Row { element: "loopback",          compile: flow::loopback,              about: "continues with the sequence for responses", attributes: "", differs: "" },
-    Row { element: "makefault",         compile: make_fault::compile,         about: "turns the message into a fault", attributes: "`version`, `response`; `code`, `reason`, `detail`, `node`, `role`", differs: "The prefix of the code is always that of the envelope." },
+    Row { element: "makefault",         compile: make_fault::compile,         about: "turns the message into a fault", attributes: "`version`, `response`; `code`, `reason`, `detail`, `node`, `role`", differs: "The prefix of the code is always that of the envelope. The client gets the fault with status 500, unless `HTTP_SC` or `FAULTS_AS_HTTP_200` is set or the message is an upstream's response, as in Synapse; after `pox`, so does any other body that replaces it." },
     Row { element: "out",               compile: flow::response_only,         about: "runs its mediators on responses only", attributes: "", differs: "" },
     Row { element: "payloadFactory",    compile: payload_factory::compile,    about: "replaces the body by the output of a template", attributes: "`media-type`, `template-type`, `escapeXmlChars`; `format`, `args`", differs: "The output is always well-formed: a FreeMarker template that produces malformed JSON or XML fails. [expressions.md](expressions.md) lists the supported subset of FreeMarker." },
     Row { element: "property",          compile: property::compile,           about: "sets or removes a property", attributes: "`name`, `value` or `expression`, `scope`, `type`, `action`, `pattern`, `group`; a child element", differs: "A name in braces is an expression. The scopes `registry`, `system` and `env` are read-only; `trace` and `analytics` have no effect." },
@@ -168,6 +168,10 @@ are not served. As in Micro Integrator, unknown attributes and most unknown chil
 
 - XPath, JSONPath and Synapse expressions can all read both JSON and XML bodies. A body that no mediator edits is sent
   byte for byte.
+- `send` and `call` without an endpoint, and the endpoint `default`, send to the address that the mediator `header` set as
+  `To`, else to the `To` of the message's WS-Addressing header, which the client chooses: set `To`, or name an endpoint,
+  if that is not intended. A streaming body is held to find it. Addresses in the namespace of WS-Addressing, such as the
+  anonymous one, do not count.
 - A `GET` is sent without body and `Content-Type`. With `format=\"get\"` of the endpoint, or the `messageType`
   `application/x-www-form-urlencoded`, the children of the payload become the query.
 - A response that is sent to another service loses its `Server` and `Date` fields.

@@ -225,7 +225,7 @@ fn properties(out: &mut Builder, scene: &Scene<'_>, message: &Message) -> Result
             }
         }
         for (_, name) in OF_HEAD.iter().filter(|(of, _)| of == scope) {
-            if let Some(value) = message.head.property(*scope, name) {
+            if let Some(value) = view.text_property(*scope, name) {
                 text(out, name, Some(&value), scene.budget)?;
             }
         }

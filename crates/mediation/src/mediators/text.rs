@@ -17,6 +17,7 @@ impl Text {
         element: &Element<'_>,
         source: &str,
     ) -> Option<Self> {
+        compiler.note_names(source);
         match Self::new(source) {
             Ok(text) => Some(text),
             Err(error) => compiler.reject(element, error.to_string(), None),

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use expression::Budget;
+use expression::{BodyUse, Budget};
 
 use super::{
     CONTENT_TYPE, Format, MESSAGE_TYPE, Message, NO_ENTITY_BODY, PropertyScope, SENT_CONTENT_TYPE,
@@ -49,6 +49,20 @@ impl Message {
             }
             _ => None,
         }
+    }
+
+    /// The address in the header of its envelope, if it has one and the host holds it.
+    pub(crate) fn addressed_to(&self, budget: &Budget) -> Option<String> {
+        if !self.is_soap() || self.body.state() == BodyUse::Untouched {
+            return None;
+        }
+        let address = soap::addressing(self.body.xml_header(budget).ok()??, "To")?;
+        (!address.is_empty()).then_some(address)
+    }
+
+    /// Whether its body is an envelope.
+    pub(crate) fn is_soap(&self) -> bool {
+        soap::namespace(self.body.format()).is_some()
     }
 
     /// The same of the scope axis2. Source: Micro Integrator's `ServerWorker`.

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use expression::{BodyUse, Budget};
 
 use super::charset::Charset;
+use super::format::is_name;
 use super::{
     CHARACTER_SET, CONTENT_TYPE, Format, MESSAGE_TYPE, Message, NO_ENTITY_BODY, PropertyScope,
     PropertyValue, SENT_CONTENT_TYPE, format, soap,
@@ -173,8 +174,13 @@ impl Message {
         let format = self.body.format();
         let field = self.head.field(CONTENT_TYPE);
         let is_plain = format != Format::Multipart && !self.body.is_in_package();
+        let usual = format::media_type(format.content_type());
+        let said = self.properties.get(PropertyScope::Axis2, MESSAGE_TYPE).map(PropertyValue::text);
+        let said = said.filter(|said| {
+            is_plain && Format::of(said) == format && !is_name(format::media_type(said), usual)
+        });
         // Mostly, and quickly found.
-        if is_plain && field.as_deref() == Some(format.content_type()) {
+        if is_plain && said.is_none() && field.as_deref() == Some(format.content_type()) {
             return Ok(());
         }
         let boundary = self.body.boundary();
@@ -186,8 +192,13 @@ impl Message {
                 || self.body.is_in_package()
                 || charset.is_none_or(|name| name.eq_ignore_ascii_case("utf-8"))
         };
+        let is_said = |field: &str| {
+            said.as_deref()
+                .is_none_or(|said| is_name(format::media_type(field), format::media_type(said)))
+        };
         let fits = |field: &str| {
             self.fits(field)
+                && is_said(field)
                 && (!is_new || is_utf8(field))
                 && (format != Format::Multipart || format::parameter(field, "boundary") == boundary)
         };
@@ -195,7 +206,6 @@ impl Message {
         if field.as_deref().is_some_and(fits) || field.is_none() && declared.is_none() && !is_new {
             return Ok(());
         }
-        let usual = format::media_type(format.content_type());
         let declared = declared.filter(|declared| **declared != *usual && fits(declared));
         if declared.is_none() && format != Format::Multipart {
             drop((declared, field));
@@ -206,7 +216,10 @@ impl Message {
         if let (Format::Multipart, Some(boundary)) = (format, boundary) {
             new = format!("{}; boundary={boundary}", format.content_type());
         } else if !new.contains(';') && format.content_type().contains(';') {
-            new.push_str("; charset=UTF-8");
+            // Bytes that nobody wrote anew are in the charset that they had.
+            let old = field.as_deref().filter(|_| !is_new);
+            let charset = old.map_or(Some("UTF-8"), |old| format::parameter(old, "charset"));
+            new.extend(charset.into_iter().flat_map(|charset| ["; charset=", charset]));
         }
         drop(field);
         self.set_field(CONTENT_TYPE, &new)

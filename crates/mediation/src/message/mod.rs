@@ -88,6 +88,8 @@ pub struct Message {
     field_bytes: usize,
     /// Those of them that were charged when the message was copied.
     copied_bytes: usize,
+    /// A mediator made it a fault, which its body does not say.
+    is_fault: bool,
 }
 
 impl Message {
@@ -96,8 +98,17 @@ impl Message {
         let properties = Properties::default();
         let arrival = Arrival::default();
         let (field_bytes, copied_bytes) = (0, 0);
-        let mut message =
-            Self { direction, head, body, properties, arrival, field_bytes, copied_bytes };
+        let is_fault = false;
+        let mut message = Self {
+            direction,
+            head,
+            body,
+            properties,
+            arrival,
+            field_bytes,
+            copied_bytes,
+            is_fault,
+        };
         message.note_unless_streaming();
         message
     }
@@ -105,10 +116,35 @@ impl Message {
     /// The status of a response: of the property `HTTP_SC`, else of its head, else 200.
     #[must_use]
     pub fn status(&self) -> u16 {
-        let set = self.properties.get(PropertyScope::Axis2, "HTTP_SC");
+        self.own_status().unwrap_or(200)
+    }
+
+    fn own_status(&self) -> Option<u16> {
+        let set = self.properties.get(PropertyScope::Axis2, HTTP_SC);
         let set: Option<u16> = set.and_then(|status| status.text().parse().ok());
-        let own = || self.head.property(PropertyScope::Axis2, "HTTP_SC")?.parse().ok();
-        set.filter(|status| (200..600).contains(status)).or_else(own).unwrap_or(200)
+        let own = || self.head.property(PropertyScope::Axis2, HTTP_SC)?.parse().ok();
+        // A head that mediation made has 0.
+        let own = || own().filter(|status| *status > 0);
+        set.filter(|status| (200..600).contains(status)).or_else(own)
+    }
+
+    /// Says that it is a fault, whatever its body is.
+    pub(crate) fn become_fault(&mut self) {
+        self.is_fault = true;
+    }
+
+    /// The status that the client gets instead of the message's own: that of a fault that mediation made and nobody gave
+    /// a status, or of one of an upstream that is to be hidden. Source: `determineHttpStatusCode` of
+    /// `PassThroughTransportUtils`.
+    pub(crate) fn fault_status(&self, budget: &Budget) -> Option<u16> {
+        if self.hides_faults() {
+            return matches!(self.soap_fault(budget), Ok(Some(_))).then_some(200);
+        }
+        let is_fault = self.is_fault || self.body.may_be_new_fault();
+        let is_open = is_fault
+            && self.own_status().is_none()
+            && !self.says(PropertyScope::Axis2, FAULTS_AS_200);
+        (is_open && (self.is_fault || self.body.is_fault(budget))).then_some(500)
     }
 
     /// A property as it was set, else what the head says.
@@ -224,6 +260,7 @@ impl Message {
             arrival: self.arrival,
             field_bytes,
             copied_bytes: field_bytes,
+            is_fault: self.is_fault,
         })
     }
 
@@ -236,6 +273,7 @@ impl Message {
         budget.release_memory(self.context_bytes());
         self.note_parameters();
         (self.head, self.properties) = (other.head.copy(), other.properties.clone());
+        self.is_fault = other.is_fault;
         Ok(())
     }
 
@@ -381,7 +419,7 @@ impl Message {
     /// Turns the message into the response that arrived for it. Properties of the transport (`axis2`) end with
     /// the request; the others remain.
     pub fn become_response(&mut self, head: Box<dyn Head>, body: Body) {
-        self.direction = Direction::Response;
+        (self.direction, self.is_fault) = (Direction::Response, false);
         self.head = head;
         self.body = body.mapped_as(&self.body);
         self.note_unless_streaming();
@@ -390,8 +428,8 @@ impl Message {
         });
     }
 
-    /// The same for a response that arrived. `messageType` remains as that of what was sent. Source: Synapse's
-    /// `SynapseCallbackReceiver`.
+    /// The same for a response that arrived. `messageType` remains as that of what was sent; a response in the same format
+    /// keeps its own type of it. Source: Synapse's `SynapseCallbackReceiver`.
     ///
     /// # Errors
     /// The budget.
@@ -402,10 +440,15 @@ impl Message {
         budget: &Budget,
     ) -> Result<(), Failure> {
         self.become_response(response.head, response.body);
-        match sent_as.filter(|sent_as| Format::of(&sent_as.text()) != Format::Form) {
-            Some(sent_as) => self.set(PropertyScope::Axis2, MESSAGE_TYPE, sent_as, budget),
-            None => Ok(()),
+        let Some(sent_as) = sent_as else { return Ok(()) };
+        let format = Format::of(&sent_as.text());
+        if format == Format::Form {
+            return Ok(());
         }
+        let usual = format::media_type(format.content_type());
+        let is_own = format == self.body.format();
+        let value = if is_own { PropertyValue::new(usual) } else { sent_as };
+        self.set(PropertyScope::Axis2, MESSAGE_TYPE, value, budget)
     }
 
     /// Whether the host has to write the body anew.

@@ -1,6 +1,7 @@
 //! SOAP envelopes. Source: SOAP 1.1, and SOAP 1.2 part 1.
 
 use expression::{Budget, markup};
+use xml::reader::{Event, Reader};
 use xml::{Node, Sink as _};
 
 use super::Format;
@@ -34,7 +35,11 @@ pub(crate) fn part<'d>(document: &'d xml::Document, local: &str) -> Option<Node<
 }
 
 fn is_soap(node: Node<'_>, local: &str) -> bool {
-    node.local_name() == local && matches!(node.namespace(), SOAP11 | SOAP12)
+    is_named((node.local_name(), node.namespace()), local)
+}
+
+fn is_named((name, namespace): (&str, &str), local: &str) -> bool {
+    name == local && matches!(namespace, SOAP11 | SOAP12)
 }
 
 /// What Synapse calls the payload: the first element in the envelope's body, or the document element.
@@ -63,6 +68,44 @@ pub(crate) fn addressing(document: &xml::Document, local: &str) -> Option<String
     let block = part(document, "Header")?.children().find(|node| is_it(node, local))?;
     let address = block.children().find(|node| is_it(node, "Address"));
     Some(address.unwrap_or(block).string_value().trim().to_owned())
+}
+
+/// Whether the payload of the document `bytes` is a fault. Nothing is parsed after its start tag, which is mostly near the
+/// beginning.
+pub(crate) fn begins_with_fault(bytes: &[u8]) -> bool {
+    const BEGINNING: usize = 512;
+    let beginning = bytes.get(..BEGINNING).and_then(is_fault_first);
+    beginning.or_else(|| is_fault_first(bytes)).unwrap_or_default()
+}
+
+/// `None`: there is no payload, or something before it is malformed.
+fn is_fault_first(bytes: &[u8]) -> Option<bool> {
+    let input = xml::Input::new(bytes, &xml::Options::default()).ok()?;
+    let mut reader = Reader::new(&input);
+    // How many elements are open, and how many of them are around the payload.
+    let (mut depth, mut around) = (0_usize, 0);
+    loop {
+        match reader.next_event().ok()?? {
+            Event::Start(start) => {
+                let name = (start.local_name(), start.namespace());
+                let is_around = match depth {
+                    0 => is_named(name, "Envelope"),
+                    1 => is_named(name, "Body"),
+                    _ => false,
+                };
+                let is_header = depth == 1;
+                if depth == around && !is_around && !is_header {
+                    return Some(is_named(name, "Fault"));
+                }
+                depth += 1;
+                around += usize::from(is_around);
+            }
+            // Of a body without a payload.
+            Event::End if around == 2 && depth == 2 => return Some(false),
+            Event::End => depth = depth.checked_sub(1)?,
+            Event::Text(_) | Event::Comment(_) | Event::ProcessingInstruction { .. } => {}
+        }
+    }
 }
 
 /// Whether the first element of `text`, which has no XML declaration, is called `Envelope`.

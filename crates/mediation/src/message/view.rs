@@ -192,7 +192,10 @@ impl EvalContext for View<'_> {
         match self.message.properties.get(scope, name) {
             Some(value) => Some(self.value(value)),
             None => {
-                let of_head = self.message.head.property(scope, name);
+                let is_to = name == "To" && scope == PropertyScope::Synapse;
+                let of_envelope = is_to.then(|| self.message.addressed_to(self.budget)).flatten();
+                let of_head =
+                    of_envelope.map(Cow::Owned).or_else(|| self.message.head.property(scope, name));
                 let found = of_head.or_else(|| self.described(scope, name)).map(Value::Text);
                 found.or_else(|| self.entry(scope, name).map(|value| self.value(value)))
             }

@@ -101,7 +101,7 @@ fn sequence(
     }
     let first = first.map(|mediator| {
         let site = Site { file: Arc::clone(file), line: 0, column: 0 };
-        Step { element: interceptor::NAME, site, mediator }
+        Step { element: interceptor::NAME, site, mediator, reads_to: false }
     });
     let others = policies.iter().flat_map(|policy| {
         let (element, mediator) = match compile(program, policy, flow) {
@@ -114,7 +114,7 @@ fn sequence(
         let mediators = guard.into_iter().chain(std::iter::once(mediator));
         mediators.map(move |mediator| {
             let site = Site { file: Arc::clone(file), line, column };
-            Step { element, site, mediator }
+            Step { element, site, mediator, reads_to: false }
         })
     });
     let steps = first.into_iter().chain(others).collect();

@@ -266,6 +266,10 @@ impl Run {
         needs_body: bool,
         context: Context<'_>,
     ) -> Result<Option<Target>, Failure> {
+        if target::may_be_in_body(context.program, &branch.message, to) {
+            branch.rewind();
+            return Ok(None);
+        }
         let mut target = self.target((&branch.stack, &mut branch.message), to, context)?;
         let message = &branch.message;
         let is_to_hold = || {

@@ -1,12 +1,15 @@
 //! Where a message is sent, resolved from its endpoint and its properties.
 
 use bytes::Bytes;
+use expression::{BodyUse, Budget};
 use xpath::encoding;
 
 use super::Scene;
-use crate::message::{CHARACTER_SET, LogLevel};
+use crate::message::{CHARACTER_SET, LogLevel, soap};
 use crate::policies::ENDPOINT_SET;
-use crate::program::{Addressing, Credentials, Endpoint, EndpointFormat, EndpointId, EndpointKind};
+use crate::program::{
+    Addressing, Credentials, Endpoint, EndpointFormat, EndpointId, EndpointKind, Program,
+};
 use crate::{Code, Failure, Message, PropertyScope, PropertyValue, To, limits, template};
 
 /// Where a message is sent.
@@ -69,7 +72,8 @@ impl Target {
     pub(crate) fn resolve(scene: &Scene<'_>, message: &Message, to: To) -> Result<Self, Failure> {
         match to {
             To::Implied => {
-                Ok(Self { url: own_address(message)?, host: host(message)?, ..Self::default() })
+                let url = own_address(message, scene.budget)?;
+                Ok(Self { url, host: host(message)?, ..Self::default() })
             }
             To::Endpoint(id) => {
                 let mut room = limits::TARGETS_MAX;
@@ -132,13 +136,15 @@ impl Target {
             EndpointKind::Upstream => {
                 let set = message.properties.get(PropertyScope::Synapse, ENDPOINT_SET);
                 target.set = set.map(|name| name.text().into_owned());
-                let address = own_address(message).unwrap_or_default();
+                let address = set_address(message).filter(|address| is_absolute(address));
+                let address = address.unwrap_or_default();
                 // The host's own path, which all its requests have.
                 target.url = with_postfix(&address, message, Some(EndpointFormat::Rest));
                 &[]
             }
             EndpointKind::Default => {
-                target.url = with_postfix(&own_address(message)?, message, endpoint.format);
+                let address = own_address(message, scene.budget)?;
+                target.url = with_postfix(&address, message, endpoint.format);
                 &[]
             }
             EndpointKind::Computed(name) => {
@@ -252,14 +258,42 @@ fn unknown(name: &str) -> Failure {
 }
 
 /// The property `To`.
-fn own_address(message: &Message) -> Result<String, Failure> {
+fn set_address(message: &Message) -> Option<String> {
     let address = message.properties.get(PropertyScope::Synapse, "To");
-    let address = address.map(|value| value.text().into_owned());
-    let is_absolute = |address: &String| address.contains("://");
-    address.filter(is_absolute).ok_or_else(|| {
+    address.map(|value| value.text().into_owned())
+}
+
+/// The property `To`, else that of the envelope.
+fn own_address(message: &Message, budget: &Budget) -> Result<String, Failure> {
+    let of_envelope = || {
+        // Those that stand for no address are names of WS-Addressing.
+        let is_name = |address: &String| soap::ADDRESSING.iter().any(|of| address.starts_with(of));
+        message.addressed_to(budget).filter(|address| !is_name(address))
+    };
+    let address = set_address(message).or_else(of_envelope);
+    address.filter(|address| is_absolute(address)).ok_or_else(|| {
         let text = "the message has no address: set the header `To`, or name an endpoint";
         Failure::new(Code::NOT_SENT, text)
     })
+}
+
+fn is_absolute(address: &str) -> bool {
+    address.contains("://")
+}
+
+/// Whether the address of the message may be in its body, which still streams.
+pub(super) fn may_be_in_body(program: &Program, message: &Message, to: To) -> bool {
+    let is_own = || match to {
+        To::Implied => true,
+        To::Endpoint(id) => {
+            let kind = program.endpoint_at(id).map(|endpoint| &endpoint.kind);
+            matches!(kind, Some(EndpointKind::Default))
+        }
+    };
+    message.body.state() == BodyUse::Untouched
+        && message.is_soap()
+        && is_own()
+        && set_address(message).is_none()
 }
 
 /// Path and query of the property `To`, or of the request. Source: Synapse's `LoadbalanceEndpoint`.

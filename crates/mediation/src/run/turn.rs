@@ -117,7 +117,10 @@ impl Run {
         let Some(step) = at.step(context.program) else { return Turn::Go(branch) };
         let is_streaming = branch.message.body.state() == BodyUse::Untouched;
         let is_read = || step.mediator.body_use() != BodyUse::Untouched || branch.reads_late();
-        if is_streaming && is_read() {
+        // One that is read anyway is read now, if it may say where the message goes.
+        let is_addressed =
+            || step.reads_to && branch.message.is_soap() && branch.needs_body(context.program);
+        if is_streaming && (is_read() || is_addressed()) {
             return self.ask_body(branch);
         }
         let bytes = branch.message.body.size_to_read();
@@ -348,8 +351,8 @@ impl Run {
             branch.wait = Wait::Respond { at };
             return self.ask_heavy(branch);
         }
-        if hides_faults && matches!(branch.message.soap_fault(&self.budget), Ok(Some(_))) {
-            let status = PropertyValue::count(200);
+        if let Some(status) = branch.message.fault_status(&self.budget) {
+            let status = PropertyValue::count(usize::from(status));
             if let Err(failure) =
                 branch.message.set(PropertyScope::Axis2, HTTP_SC, status, &self.budget)
             {

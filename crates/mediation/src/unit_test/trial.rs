@@ -13,8 +13,7 @@ use crate::bench::{Bench, BenchHead, perform};
 use crate::service::Served;
 use crate::{
     Answer, Asked, Body, Code, Direction, Environment, Exchange, Failure, Flow, Format, LogLevel,
-    Matched, Memory, Message, PlainHead, Program, Properties, PropertyScope, PropertyValue, Run,
-    View,
+    Matched, Memory, Message, PlainHead, Program, Properties, PropertyScope, PropertyValue, View,
 };
 
 /// What the cases of a unit test share.
@@ -93,8 +92,7 @@ impl Setting<'_> {
         let (flow, status) =
             self.flow(case, &mut message).map_err(|failure| failure.to_string())?;
         let Some(flow) = flow else { return Ok(Ended { status, ..Ended::default() }) };
-        let run = Run::new(Arc::clone(&self.program), flow, message, Budget::large());
-        let failure = perform(run, host).err();
+        let failure = perform((Arc::clone(&self.program), flow), message, host).err();
         Ok(Ended { message: host.response.take(), failure, status })
     }
 

@@ -118,6 +118,21 @@ impl Body {
         }
     }
 
+    /// Whether it is XML that mediation made or edited.
+    pub(crate) fn may_be_new_fault(&self) -> bool {
+        self.format.is_xml() && self.is_new()
+    }
+
+    /// Whether its payload is a SOAP fault. What was not parsed yet is read up to the payload.
+    pub(crate) fn is_fault(&self, budget: &Budget) -> bool {
+        if self.xml.get().is_none()
+            && let Source::Written(bytes) = &self.source
+        {
+            return soap::begins_with_fault(bytes);
+        }
+        matches!(self.payload(budget), Ok(Some(payload)) if soap::is_fault(payload))
+    }
+
     /// The XML tree, to edit it: from now on it is what the body is written from. Who adds to it charges that.
     ///
     /// # Errors
