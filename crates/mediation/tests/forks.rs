@@ -416,7 +416,7 @@ fn what_messages_have_in_common_is_charged_as_long_as_others_may_come() {
          <iterate expression=\"json-eval($.items)\"><target><sequence>\
          <aggregate><correlateOn expression=\"concat(get-property('long'), get-property('messageSequence'))\"/>\
          <completeCondition><messageCount min=\"2\"/></completeCondition>\
-         <onComplete expression=\"json-eval($)\"/></aggregate>\
+         <onComplete expression=\"json-eval($)\"><drop/></onComplete></aggregate>\
          </sequence></target></iterate></inSequence>\
          <faultSequence><log level=\"custom\"><property name=\"e\" expression=\"$ctx:ERROR_MESSAGE\"/></log></faultSequence>";
     let body = format!("{{\"long\":\"{}\",\"items\":[{}1]}}", "x".repeat(2 << 20), "1,".repeat(99));

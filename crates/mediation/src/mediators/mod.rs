@@ -168,10 +168,10 @@ are not served. As in Micro Integrator, unknown attributes and most unknown chil
 
 - XPath, JSONPath and Synapse expressions can all read both JSON and XML bodies. A body that no mediator edits is sent
   byte for byte.
-- `send` and `call` without an endpoint, and the endpoint `default`, send to the address that the mediator `header` set as
-  `To`, else to the `To` of the message's WS-Addressing header, which the client chooses: set `To`, or name an endpoint,
-  if that is not intended. A streaming body is held to find it. Addresses in the namespace of WS-Addressing, such as the
-  anonymous one, do not count.
+- `send` and `call` without an endpoint, and the endpoint `default`, send to the address that the mediator `header` set
+  as `To`, else to the `To` of the message's WS-Addressing header, which the client chooses: set `To`, or name an
+  endpoint, if that is not intended. A streaming body is held to find it. Addresses in the namespace of WS-Addressing,
+  such as the anonymous one, do not count.
 - A `GET` is sent without body and `Content-Type`. With `format=\"get\"` of the endpoint, or the `messageType`
   `application/x-www-form-urlencoded`, the children of the payload become the query.
 - A response that is sent to another service loses its `Server` and `Date` fields.

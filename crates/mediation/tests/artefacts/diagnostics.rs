@@ -313,7 +313,7 @@ fn what_an_endpoint_cannot_do_is_said_by_name() {
         ),
         (
             "<failover><endpoint><address uri=\"http://h\"/><property name=\"a\" value=\"1\"/></endpoint></failover>",
-            "a property of a member is not supported",
+            "properties of members are not supported",
         ),
         (
             "<loadbalance algorithm=\"WeightedRoundRobin\"><endpoint><address uri=\"http://h\"/>\

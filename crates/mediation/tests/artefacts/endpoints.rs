@@ -351,7 +351,7 @@ fn what_members_have_of_their_own_is_reported_wherever_they_are_defined() {
     for (members, expect) in [
         (
             [property.to_owned(), get("b")],
-            "test.xml:2:1: error: a property of a member is not served",
+            "test.xml:2:1: error: properties of members are not supported",
         ),
         (
             [address("a", "", "format=\"get\""), address("b", "", "format=\"soap11\"")],
