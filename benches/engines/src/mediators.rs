@@ -11,7 +11,7 @@ use std::sync::Arc;
 use expression::Budget;
 use mediation::{
     Answer, Bench, BenchHead, Body, Compiler, Direction, Environment, Exchange, Failure, Flow,
-    Format, LogLevel, Message, Origin, PlainHead, Program, Properties, Run, perform,
+    Format, LogLevel, Message, Origin, PlainHead, Program, Properties, perform,
 };
 
 use crate::documents::{array_payload, buy_stocks};
@@ -250,7 +250,7 @@ fn mediated(program: &Arc<Program>, format: Format, body: Vec<u8>) -> Result<Vec
     let message = Message::new(Direction::Request, Box::new(head), Body::held(format, body));
     let flow = Flow { request: program.sequence("it"), ..Flow::default() };
     let host = Host::default();
-    perform(Run::new(Arc::clone(program), flow, message, Budget::large()), &host)?;
+    perform((Arc::clone(program), flow), message, &host)?;
     match host.response.into_inner() {
         Some(message) => Ok(message.body.text(&Budget::large())?.as_bytes().to_vec()),
         None => Ok(Vec::new()),

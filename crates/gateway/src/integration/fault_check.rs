@@ -121,7 +121,8 @@ impl Sender {
         let mut message = exchange::response(taken, false, self.environment().body_bytes_max);
         message.hold(bytes);
         let mut looked = checks.look(message, worker).await?;
-        let own = std::mem::replace(&mut looked.message.head, Box::<PlainHead>::default());
+        let nothing = Box::<PlainHead>::default();
+        let own = std::mem::replace(&mut looked.message.head, nothing);
         *head = own.into_any().downcast().unwrap_or_default();
         Ok(looked)
     }
