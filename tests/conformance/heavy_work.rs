@@ -40,7 +40,7 @@ fn what_other_parts_of_a_message_send_goes_on_during_its_heavy_work() {
          <target><sequence><payloadFactory media-type=\"text\"><format>a part</format></payloadFactory>\
          <call>{endpoint}</call><drop/></sequence></target>\
          <target><sequence><payloadFactory media-type=\"xml\"><format><n xmlns=\"\">$1</n></format>\
-         <args><arg expression=\"count(//item)\"/></args></payloadFactory>\
+         <args><arg expression=\"string(count(//item))\"/></args></payloadFactory>\
          <log level=\"custom\" category=\"ERROR\"><property name=\"now\" value=\"{STOP}\"/></log>\
          <respond/></sequence></target>\
          </clone></inSequence></target></proxy>"

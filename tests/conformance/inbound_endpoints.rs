@@ -200,7 +200,7 @@ fn an_endpoint_with_tls_needs_certificates() {
     let gateway = builder.settings(|settings| settings.integration.https = None).start();
     assert_eq!(gateway.inbound(0), None);
     let found = gateway.diagnostics();
-    assert!(found.contains("`https` of `[integration]` is not set"), "{found}");
+    assert!(found.contains("neither `[integration]` nor `[gateway]` has `https`"), "{found}");
 }
 
 #[test]

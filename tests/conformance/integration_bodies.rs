@@ -26,7 +26,7 @@ fn post(gateway: &Gateway, fields: &str, body: &str) -> Response {
 
 const XML: &str = "Content-Type: application/xml\r\n";
 const COUNT: &str = "<inSequence><payloadFactory media-type=\"text\"><format>$1</format><args>\
-    <arg expression=\"count(//item)\"/></args></payloadFactory><respond/></inSequence>";
+    <arg expression=\"string(count(//item))\"/></args></payloadFactory><respond/></inSequence>";
 
 fn items(count: usize) -> String {
     format!("<all>{}</all>", "<item>x</item>".repeat(count))

@@ -10,7 +10,7 @@ use harness::{CannedResponse, Gateway, Response, Upstream};
 const XML: &str = "Content-Type: application/xml\r\n";
 const ENDPOINT: &str = "<endpoint><address uri=\"HERE/\"/></endpoint>";
 const COUNT: &str = "<payloadFactory media-type=\"text\"><format>$1</format><args>\
-    <arg expression=\"count(//item)\"/></args></payloadFactory>";
+    <arg expression=\"string(count(//item))\"/></args></payloadFactory>";
 
 fn proxy(upstream: &Upstream, target: &str) -> Gateway {
     let target = target.replace("HERE", &format!("http://{}", upstream.address()));

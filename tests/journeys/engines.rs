@@ -322,7 +322,7 @@ fn a_dash_is_stdin() {
     check_with(ORDERS, &[
         (&["xml", "check", "orders.xml", "-"], "2 files, 0 errors\n", "", 0),
         (&["xml", "select", "count(//symbol)", "-"], "2\n", "", 0),
-        (&["expression", "count(//symbol)", "--payload", "-"], "2\n", "", 0),
+        (&["expression", "count(//symbol)", "--payload", "-"], "2.0\n", "", 0),
         (&["json", "select", "$.a", "-"], "", "-:1:1: ", 1),
     ]);
     check_with("{\"a\": [1 ]}", &[
