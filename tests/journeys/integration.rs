@@ -99,7 +99,7 @@ fn artefacts_in_several_files_are_tried_as_a_folder() {
     files.write("project/wrong.xml", &proxy.replace("\"P\"", "\"Q\"").replace("Stock", "Stok"));
     let alone = run(&files, &["try", "project/P.xml"], 1);
     assert!(
-        alone.contains("P.xml:2:7: error: there is no endpoint `Stock`\n    help: give the folder"),
+        alone.contains("P.xml:2:7: error: there is no endpoint `Stock`\n    help: pass the folder"),
         "{alone}"
     );
     let whole = run(&files, &["try", "project", "--run", "P"], 0);
