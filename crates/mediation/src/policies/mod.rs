@@ -82,8 +82,7 @@ mod schema {
 
     pub(super) fn compile(reading: &mut PolicyReading<'_>) -> Option<Box<dyn Mediator>> {
         let message = format!("this build of Penstock does not include `{SCHEMA_VALIDATION}`");
-        reading.wrong("name", message, "build it with all cargo features, as `make release` does");
-        None
+        reading.reject("name", message, "build it with all cargo features, as `make release` does")
     }
 }
 
