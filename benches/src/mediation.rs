@@ -104,7 +104,7 @@ fn proxy_of(name: &str, format: Format, body: &'static [u8], times: usize) {
                     let sent = &exchange.message.body;
                     let (format, bytes) = (sent.format(), sent.bytes(&Budget::large()));
                     let echo = Body::held(format, bytes.ok().flatten().expect("the body is held"));
-                    let echo = Message::new(Direction::Response, answered(format), echo);
+                    let echo = Message::new(Direction::Response, head(format), echo);
                     run.answer(id, Answer::Response(Box::new(echo)));
                 }
                 Event::Respond(message, _) => {
@@ -120,11 +120,6 @@ fn proxy_of(name: &str, format: Format, body: &'static [u8], times: usize) {
         }
         assert!(response > 900, "{name}: a response of {response} bytes");
     }
-}
-
-/// The head of an upstream's response.
-fn answered(format: Format) -> Box<BenchHead> {
-    Box::new(BenchHead { status: Some(200), ..*head(format) })
 }
 
 fn head(format: Format) -> Box<BenchHead> {

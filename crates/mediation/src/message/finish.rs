@@ -25,10 +25,12 @@ impl Message {
         budget: &Budget,
     ) -> Result<(), Failure> {
         self.remove(PropertyScope::Axis2, NO_ENTITY_BODY);
-        let declared = self.message_type().map(|current| Format::of(&current));
-        let is_soap = soap::namespace(self.body.format()).is_some();
-        if format.is_xml() && declared.map_or(is_soap, Format::is_xml) {
-            return Ok(());
+        if format.is_xml() {
+            let declared = self.message_type().map(|current| Format::of(&current));
+            let is_soap = soap::namespace(self.body.format()).is_some();
+            if declared.map_or(is_soap, Format::is_xml) {
+                return Ok(());
+            }
         }
         let content_type = format.content_type();
         let value = PropertyValue::new(format::media_type(content_type));
@@ -177,7 +179,7 @@ impl Message {
         let usual = format::media_type(format.content_type());
         let said = self.properties.get(PropertyScope::Axis2, MESSAGE_TYPE).map(PropertyValue::text);
         let said = said.filter(|said| {
-            is_plain && Format::of(said) == format && !is_name(format::media_type(said), usual)
+            is_plain && !is_name(format::media_type(said), usual) && Format::of(said) == format
         });
         // Mostly, and quickly found.
         if is_plain && said.is_none() && field.as_deref() == Some(format.content_type()) {

@@ -74,6 +74,9 @@ pub(crate) fn addressing(document: &xml::Document, local: &str) -> Option<String
 /// beginning.
 pub(crate) fn begins_with_fault(bytes: &[u8]) -> bool {
     const BEGINNING: usize = 512;
+    if memchr::memmem::find(bytes, b"Fault").is_none() {
+        return false;
+    }
     let beginning = bytes.get(..BEGINNING).and_then(is_fault_first);
     beginning.or_else(|| is_fault_first(bytes)).unwrap_or_default()
 }

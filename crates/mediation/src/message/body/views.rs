@@ -123,12 +123,12 @@ impl Body {
         self.format.is_xml() && self.is_new()
     }
 
-    /// Whether its payload is a SOAP fault. What was not parsed yet is read up to the payload.
+    /// Whether its payload is a SOAP fault. What was not parsed yet is read up to the payload, if it has that name at all.
     pub(crate) fn is_fault(&self, budget: &Budget) -> bool {
         if self.xml.get().is_none()
             && let Source::Written(bytes) = &self.source
         {
-            return soap::begins_with_fault(bytes);
+            return budget.charge_scanning(bytes.len()).is_ok() && soap::begins_with_fault(bytes);
         }
         matches!(self.payload(budget), Ok(Some(payload)) if soap::is_fault(payload))
     }
