@@ -71,6 +71,15 @@ impl Clock for SystemClock {
     }
 }
 
+/// The processor time that this thread has used, in microseconds. For limits on work whose steps cannot be counted.
+#[must_use]
+pub fn thread_cpu_us() -> u64 {
+    let used = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    let (seconds, ns) = (u64::try_from(used.tv_sec), u64::try_from(used.tv_nsec));
+    let us = seconds.unwrap_or_default().saturating_mul(1_000_000);
+    us.saturating_add(ns.unwrap_or_default() / 1_000)
+}
+
 /// Zero if the clock is before 1970.
 fn unix_us() -> u64 {
     SystemTime::now()

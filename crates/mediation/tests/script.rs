@@ -50,6 +50,30 @@ fn built_in_functions_count_by_what_they_walk_over() {
     fails(names, stopped);
 }
 
+/// Of the engine's interrupts, both have three.
+#[test]
+fn operations_on_long_texts_count_by_their_time() {
+    let compare = |characters: usize| {
+        let script = format!(
+            "var one = 'a'.repeat({characters}) + 'b', two = 'a'.repeat({characters}) + 'c'; \
+             for (var at = 0, n = 0; at < 30000; at += 1) {{ if (one < two) n += 1; }} mc.setPayloadJSON(n);"
+        );
+        let program = program(&format!(
+            "<sequence name=\"main\"><script language=\"js\"><![CDATA[{script}]]></script><respond/></sequence>"
+        ));
+        let flow = Flow { request: program.sequence("main"), ..Flow::default() };
+        let budget = Budget::new(1_000_000, 64 << 20);
+        host::drive_run(Run::new(program, flow, request("{}"), budget), &host::echo)
+    };
+    assert_eq!(compare(10).body(), "30000");
+    let stopped = compare(500_000);
+    assert!(
+        stopped.failure().message.contains("it takes too long"),
+        "{}",
+        stopped.failure().message
+    );
+}
+
 #[test]
 fn loops_over_many_items_are_not_stopped() {
     let ran = run("var all = [], text = 'x'.repeat(20000), n = 0; \

@@ -1,11 +1,13 @@
 //! `script`: runs JavaScript on the message, in QuickJS. The engine lives as long as one message in one mediator, so
 //! that nothing survives. It gets the message as JSON and returns its changes as JSON; it calls nothing of the host.
 //!
-//! Its time is charged to the run's budget by the engine's interrupts, its memory has a limit.
+//! Its time is charged to the run's budget by the engine's interrupts, and by the processor time between them if that is
+//! long. Its memory has a limit.
 
 use std::cell::Cell;
 use std::rc::Rc;
 
+use base::clock::thread_cpu_us;
 use expression::json::{Builder, Document, Kind, Ref};
 use expression::{BodyUse, Budget, EvalContext as _, Value};
 use rquickjs::context::EvalOptions;
@@ -177,8 +179,12 @@ fn with_engine<T>(
     let runtime = Runtime::new().map_err(|error| error.to_string())?;
     runtime.set_memory_limit(memory);
     runtime.set_max_stack_size(limits::SCRIPT_STACK_BYTES_MAX);
+    let mut last_us = thread_cpu_us();
     runtime.set_interrupt_handler(Some(Box::new(move || {
-        turns.set(turns.get().saturating_sub(1));
+        let now_us = thread_cpu_us();
+        let long = now_us.saturating_sub(last_us) / limits::SCRIPT_INTERRUPT_US;
+        turns.set(turns.get().saturating_sub(long.saturating_add(1)));
+        last_us = now_us;
         turns.get() == 0
     })));
     let context = Context::full(&runtime).map_err(|error| error.to_string())?;
