@@ -358,7 +358,10 @@ fn a_gateway_that_was_cut_off_for_20000_changes_gets_each_application_once() {
     assert_eq!(fetch(&process, &of_kept).status, 200);
     let before = kept(&files);
     process.signal(Signal::SIGSTOP);
+    // All changes of `revisions` at the end: PostgreSQL walks over each version of a row that its transaction wrote.
+    const LAST: &str = "(SELECT last FROM revisions)";
     let mut changes = "BEGIN;\n".to_owned();
+    let mut revisions = 0;
     for round in 0..ROUNDS {
         for number in 0..APPLICATIONS {
             // The last one of all belongs to a client that has a token.
@@ -371,20 +374,20 @@ fn a_gateway_that_was_cut_off_for_20000_changes_gets_each_application_once() {
                 "'{{\"keys\":[{{\"client_id\":\"{client}\",\"type\":\"production\"}}],\"subscriptions\":\
                  [{{\"api\":\"A\",\"version\":\"1\",\"state\":\"active\"}}]}}'"
             );
-            const LAST: &str = "(SELECT last FROM revisions)";
-            changes += "UPDATE revisions SET last = last + 1;\n";
+            revisions += 1;
             changes += &match round {
                 0 => format!(
                     "INSERT INTO applications (name, document, revision, removed_s) \
-                     VALUES ('a{number}', {document}, {LAST}, 0);\n"
+                     VALUES ('a{number}', {document}, {LAST} + {revisions}, 0);\n"
                 ),
                 _ => format!(
-                    "UPDATE applications SET document = {document}, revision = {LAST} \
+                    "UPDATE applications SET document = {document}, revision = {LAST} + {revisions} \
                      WHERE name = 'a{number}';\n"
                 ),
             };
         }
     }
+    changes += &format!("UPDATE revisions SET last = last + {revisions};\n");
     manager.sql(&(changes + "COMMIT;\n"));
     process.signal(Signal::SIGCONT);
     wait_for(&process, &of_later, "200");
