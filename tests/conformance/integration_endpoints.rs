@@ -510,7 +510,7 @@ fn a_probe_lasts_until_the_body_of_its_response_was_searched_for_a_fault() {
     probe.request();
     probe.send(format!("{head}{first}"));
     // Until the head was read.
-    while gateway.metric("penstock_held_body_bytes", "") < len as u64 {}
+    wait_until(|| gateway.metric("penstock_held_body_bytes", "") >= len as u64);
     let mut other = send();
     assert!(upstream.accept_or(|| other.has_response()).is_none(), "there is a second probe");
     assert!(other.read().text().starts_with("303001 "));

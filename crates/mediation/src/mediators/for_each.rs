@@ -167,6 +167,9 @@ fn replace_nodes(
     for (place, part) in places.iter().zip(parts) {
         // An item that was dropped stays as it was.
         let Some(part) = part else { continue };
+        if document.node(*place).is_none() {
+            return Err(fail("the items are not part of the body"));
+        }
         let Some(payload) = part.body.payload(scene.budget)? else { continue };
         markup::charge_copy(payload, scene.budget)?;
         let new = document.import(payload)?;
