@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use harness::{Builder, CannedResponse, Gateway, Response, Upstream, artefact};
+use harness::{Builder, CannedResponse, Gateway, Response, Upstream, artefact, wait_until};
 use model::{ArtefactSet, CompositeApplication, Resource};
 
 fn proxy(target: &str) -> Gateway {
