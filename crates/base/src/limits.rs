@@ -189,8 +189,9 @@ pub const HELD_BYTES_DEFAULT: usize = 64 * 1024 * 1024;
 pub const HELD_BYTES_MAX: usize = 64 * 1024 * 1024 * 1024;
 /// Memory that a body of unknown length is charged for at first, in bytes; afterwards its size, doubled at each step.
 pub const HELD_STEP_BYTES: usize = 16 * 1024;
-/// Work that takes longer than about a millisecond and waits for a thread. More: 503.
-pub const HEAVY_WORK_MAX: usize = 256;
+/// Work that takes longer than about a millisecond and waits for a thread; of one client, as much as there are places left,
+/// which is half if no other has any. More: 503.
+pub const HEAVY_WORK_MAX: usize = 512;
 /// Maximum number of messages that one request sends at the same time, through mediation. More: they wait.
 pub const MEDIATED_EXCHANGES_MAX: usize = 64;
 /// Maximum number of messages that all requests of one worker send at the same time, through mediation, beside others of

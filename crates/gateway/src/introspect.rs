@@ -187,7 +187,7 @@ async fn verify(worker: &Worker, revision: &Compiled, login: &[u8], sender: IpAd
         }
     } else {
         let (hash, password) = (hash.clone(), password.to_vec());
-        let verified = worker.heavy.run(move || hash.verify(&password)).await;
+        let verified = worker.heavy.run(sender, move || hash.verify(&password)).await;
         let Ok(Some(is_verified)) = verified else { return Err(AuthFailure::IssuerUnavailable) };
         user.filter(|_| is_verified)
     };

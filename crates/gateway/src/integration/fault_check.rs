@@ -1,6 +1,7 @@
 //! Looks for SOAP faults in responses, for messages to which these are failures (`FORCE_ERROR_ON_SOAP_FAULT`).
 
 use std::cell::Cell;
+use std::net::IpAddr;
 
 use bytes::Bytes;
 use expression::Budget;
@@ -21,13 +22,15 @@ use crate::worker::Worker;
 pub(super) struct Checks {
     /// A check takes it along to its thread, and others wait for it.
     budget: Mutex<Budget>,
+    /// Of the request: its turn for heavy work.
+    client: IpAddr,
     used: Cell<u64>,
     charged: Cell<u64>,
 }
 
 impl Checks {
-    pub(super) fn new(budget: Budget) -> Self {
-        Self { budget: Mutex::new(budget), used: Cell::new(0), charged: Cell::new(0) }
+    pub(super) fn new(budget: Budget, client: IpAddr) -> Self {
+        Self { budget: Mutex::new(budget), client, used: Cell::new(0), charged: Cell::new(0) }
     }
 
     /// The steps that the run is not charged yet.
@@ -42,7 +45,7 @@ impl Checks {
         let budget = shared.clone();
         let looked = if message.is_long_to_check() {
             bump(&worker.tally.heavy_work);
-            let looked = worker.heavy.run(move || Looked::at(message, budget)).await;
+            let looked = worker.heavy.run(self.client, move || Looked::at(message, budget)).await;
             let looked = looked.map_err(|fault| exchange::failure(&fault))?;
             looked.ok_or_else(|| Failure::new(Code::MEDIATION, "the check for a fault panicked"))?
         } else {

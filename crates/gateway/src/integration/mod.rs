@@ -100,7 +100,8 @@ pub(crate) async fn respond<C: Client>(
     }
     if let Some(description) = description(&integration.program, service_at, request, prefix_len) {
         let _admitted = admit(exchange, &revision.live, &service, client).await?;
-        let (content_type, text) = Box::pin(description.text(worker, revision)).await?;
+        let client = request.peer.address;
+        let (content_type, text) = Box::pin(description.text(worker, revision, client)).await?;
         let mut response = worker.own_response(200);
         response.head.edits.append(b"Content-Type", content_type.as_bytes());
         let body = Held::new(Bytes::from(text));

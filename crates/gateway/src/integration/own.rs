@@ -1,5 +1,7 @@
 //! What the gateway responds to requests of services itself: their descriptions, and `OPTIONS`.
 
+use std::net::IpAddr;
+
 use base::{Method, limits};
 use mediation::{Program, Wsdl};
 use model::{Denial, Fault, MethodSet};
@@ -88,6 +90,7 @@ impl Description {
         self,
         worker: &Worker,
         revision: &Compiled,
+        client: IpAddr,
     ) -> Result<(&'static str, String), Box<Fault>> {
         let (proxy, from, url) = match self {
             Self::Text(content_type, text) => return Ok((content_type, text)),
@@ -97,7 +100,7 @@ impl Description {
         let wsdl = match known.get() {
             Some(wsdl) => wsdl,
             None => {
-                let fetched = fetched(worker, revision, &from).await?;
+                let fetched = fetched(worker, revision, &from, client).await?;
                 // Another request may have been faster.
                 known.get_or_init(|| fetched)
             }
@@ -107,7 +110,12 @@ impl Description {
 }
 
 /// The WSDL at a URL, within the limits of documents that are fetched when artefacts are loaded.
-async fn fetched(worker: &Worker, revision: &Compiled, from: &str) -> Result<Wsdl, Box<Fault>> {
+async fn fetched(
+    worker: &Worker,
+    revision: &Compiled,
+    from: &str,
+    client: IpAddr,
+) -> Result<Wsdl, Box<Fault>> {
     let failed = |problem: &str| {
         let reason = format!("the WSDL at {from}: {problem}");
         Box::new(Fault::Mediation { code: 0, reason })
@@ -126,7 +134,7 @@ async fn fetched(worker: &Worker, revision: &Compiled, from: &str) -> Result<Wsd
         }
         Err(error) => return Err(failed(&error.to_string())),
     };
-    let read = worker.heavy.run(move || Wsdl::read(&body)).await?;
+    let read = worker.heavy.run(client, move || Wsdl::read(&body)).await?;
     read.ok_or_else(|| failed("it cannot be read"))?.map_err(|problem| failed(&problem))
 }
 

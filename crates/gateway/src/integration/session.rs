@@ -245,7 +245,7 @@ impl Session {
         // Its charge goes with it: a client that leaves does not end the work.
         let mut away = Away { of: self.run.take(), environment: self.environment.clone() };
         bump(&self.worker.tally.heavy_work);
-        let work = pin!(self.worker.heavy.run(move || {
+        let work = pin!(self.worker.heavy.run(self.peer.address, move || {
             let event = away.next_heavy();
             (away, event)
         }));
@@ -371,7 +371,10 @@ impl Session {
             return None;
         }
         self.checks.take_if(|checks| Rc::strong_count(checks) == 1);
-        Some(Rc::clone(self.checks.get_or_insert_with(|| Rc::new(Checks::new(run.budget_left())))))
+        Some(Rc::clone(
+            self.checks
+                .get_or_insert_with(|| Rc::new(Checks::new(run.budget_left(), self.peer.address))),
+        ))
     }
 
     /// Charges the run for checks.
