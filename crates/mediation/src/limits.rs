@@ -103,7 +103,7 @@ pub const SCRIPT_START_STEPS: u64 = 10_000;
 pub const SCRIPT_STEPS_PER_INTERRUPT: u64 = 20_000;
 /// Processor time between two interrupts of a script that counts as one more, in microseconds: a jump or call may be an
 /// operation on long texts.
-pub const SCRIPT_INTERRUPT_US: u64 = 1_000;
+pub const SCRIPT_INTERRUPT_US: u64 = 10_000;
 /// Interrupts that a script has at load, where nothing of it should run. More: rejected.
 pub const SCRIPT_CHECK_INTERRUPTS: u64 = 100;
 /// Maximum length of the message of a failed validation, in bytes. Longer: cut.

@@ -27,7 +27,7 @@ const OPERATORS: &[Operator] = &[
 const SIMPLE: Operator =
     Operator { mark: '\0', first: "", separator: ',', named: None, reserved: false };
 /// Synapse's own prefix of a template whose result is decoded and encoded again, so that escapes in values do not count.
-const LEGACY: &str = "legacy-encoding:";
+pub(crate) const LEGACY: &str = "legacy-encoding:";
 
 /// Expands the `uri-template` of an endpoint. A variable at its beginning may hold a whole URL, as in Synapse.
 pub(crate) fn expand_url(template: &str, value: impl Fn(&str) -> Option<String>) -> String {

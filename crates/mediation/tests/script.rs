@@ -62,11 +62,11 @@ fn operations_on_long_texts_count_by_their_time() {
             "<sequence name=\"main\"><script language=\"js\"><![CDATA[{script}]]></script><respond/></sequence>"
         ));
         let flow = Flow { request: program.sequence("main"), ..Flow::default() };
-        let budget = Budget::new(1_000_000, 64 << 20);
+        let budget = Budget::new(400_000, 64 << 20);
         host::drive_run(Run::new(program, flow, request("{}"), budget), &host::echo)
     };
     assert_eq!(compare(10).body(), "30000");
-    let stopped = compare(500_000);
+    let stopped = compare(1_000_000);
     assert!(
         stopped.failure().message.contains("it takes too long"),
         "{}",

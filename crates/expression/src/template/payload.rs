@@ -11,6 +11,7 @@
 //! | `<![CDATA[$1]]>`, `<!--$1-->`, `<?a $1?>` | its text, kept from ending the construct | the same |
 //! | text | its text | unchanged |
 
+mod form;
 mod output;
 mod place;
 
@@ -92,6 +93,7 @@ pub struct PayloadTemplate {
     segments: Vec<Segment>,
     arguments: Vec<Argument>,
     settings: Settings,
+    is_well_formed: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -105,7 +107,8 @@ impl PayloadTemplate {
     /// Compiles `format`.
     ///
     /// # Errors
-    /// [`Error::Syntax`] with the position: a `$n` without argument, a malformed `${...}`, or a format that is too long.
+    /// [`Error::Syntax`] with the position: a `$n` without argument, a malformed `${...}`, a format that is too long, or
+    /// one whose output is never JSON or XML.
     pub fn compile(
         format: &str,
         arguments: Vec<Argument>,
@@ -119,7 +122,7 @@ impl PayloadTemplate {
         let mut scan = Scan::new(format, settings.media);
         // A text, such as a line of the log, may be about dollars.
         let is_numbered = settings.media != MediaType::Text || !arguments.is_empty();
-        let mut segments = Vec::new();
+        let (mut segments, mut values) = (Vec::new(), Vec::new());
         let (mut plain, mut at) = (0, 0);
         while let Some(found) =
             format.get(at..).and_then(|rest| rest.find('$')).map(|found| at + found)
@@ -137,11 +140,13 @@ impl PayloadTemplate {
             segments.push(Segment::Text(format.get(plain..found).unwrap_or_default().into()));
             segments.push(segment);
             at = found + length;
+            values.push((found..at, scan.place()));
             plain = at;
             scan.skip(at);
         }
         segments.push(Segment::Text(format.get(plain..).unwrap_or_default().into()));
-        Ok(Self { segments, arguments, settings })
+        let is_well_formed = form::is_always_well_formed(format, settings.media, &values)?;
+        Ok(Self { segments, arguments, settings, is_well_formed })
     }
 
     /// A text in which each range stands for its argument, and `$` has no meaning. The ranges are in its order.
@@ -162,7 +167,13 @@ impl PayloadTemplate {
             scan.skip(plain);
         }
         segments.push(Segment::Text(text.get(plain..).unwrap_or_default().into()));
-        Self { segments, arguments, settings }
+        Self { segments, arguments, settings, is_well_formed: false }
+    }
+
+    /// Whether its output is known to be JSON or XML, or text, whatever the values are.
+    #[must_use]
+    pub fn is_well_formed(&self) -> bool {
+        self.is_well_formed
     }
 
     /// The text with which its output begins, up to the first value.
@@ -236,7 +247,13 @@ impl PayloadTemplate {
                     }
                 }
                 Segment::Inline(expression, place) => {
-                    let value = or_null(expression.evaluate_within(context, budget))?;
+                    let mut value = or_null(expression.evaluate_within(context, budget))?;
+                    if expression.is_xpath()
+                        && is_in_json(*place)
+                        && let Some(document) = document(&value, *place, budget)?
+                    {
+                        value = as_json(&document, context.mapping(), budget)?;
+                    }
                     output.value(&value, *place, None, rest)?;
                 }
             }
@@ -274,29 +291,43 @@ fn is_markup(nodes: &[xml::Node<'_>], budget: &Budget) -> Result<bool, Error> {
 const JSON_OBJECT: &str = "jsonObject";
 
 impl Argument {
-    /// The document that a value's text is, if it is one and `place` takes documents. In JSON, elements one after
-    /// another are one as well.
+    /// The document that a value's text is, if it is one and `place` takes documents.
     fn document(
         &self,
         value: &Value<'_>,
         place: Place,
         budget: &Budget,
     ) -> Result<Option<xml::Document>, Error> {
-        let in_json = matches!(place, Place::JsonValue | Place::JsonString);
-        let takes = place == Place::XmlText || in_json && !self.expression.is_json_path();
-        let Value::Text(text) = value else { return Ok(None) };
-        let text = text.trim();
-        if self.literal || !self.deep || !takes || !text.starts_with('<') || !text.ends_with('>') {
+        let takes = place == Place::XmlText || is_in_json(place) && !self.expression.is_json_path();
+        if self.literal || !self.deep || !takes {
             return Ok(None);
         }
-        budget.charge_scanning(text.len())?;
-        budget.charge_memory(text.len().saturating_mul(4))?;
-        if in_json && !text.starts_with("<?") {
-            let wrapped = format!("<{JSON_OBJECT}>{text}</{JSON_OBJECT}>");
-            return Ok(xml::Document::parse(wrapped.as_bytes()).ok());
-        }
-        Ok(xml::Document::parse(text.as_bytes()).ok())
+        document(value, place, budget)
     }
+}
+
+fn is_in_json(place: Place) -> bool {
+    matches!(place, Place::JsonValue | Place::JsonString)
+}
+
+/// The document that a value's text is, if it is one. In JSON, elements one after another are one as well.
+fn document(
+    value: &Value<'_>,
+    place: Place,
+    budget: &Budget,
+) -> Result<Option<xml::Document>, Error> {
+    let Value::Text(text) = value else { return Ok(None) };
+    let text = text.trim();
+    if !text.starts_with('<') || !text.ends_with('>') {
+        return Ok(None);
+    }
+    budget.charge_scanning(text.len())?;
+    budget.charge_memory(text.len().saturating_mul(4))?;
+    if is_in_json(place) && !text.starts_with("<?") {
+        let wrapped = format!("<{JSON_OBJECT}>{text}</{JSON_OBJECT}>");
+        return Ok(xml::Document::parse(wrapped.as_bytes()).ok());
+    }
+    Ok(xml::Document::parse(text.as_bytes()).ok())
 }
 
 fn as_json(

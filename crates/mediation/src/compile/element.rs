@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 
+use base::names::one_of;
 use expression::Expression;
 
 use super::{Compiler, expression_help};
@@ -99,9 +100,9 @@ impl<'d> Element<'d> {
         let Some(written) = self.optional(name) else { return Some(*default) };
         let found = values.iter().find(|(value, _)| value.eq_ignore_ascii_case(written));
         if found.is_none() {
-            let all: Vec<_> = values.iter().map(|(value, _)| format!("`{value}`")).collect();
+            let all = values.iter().map(|(value, _)| *value).filter(|value| !value.is_empty());
             let message = format!("unknown value `{written}` of `{name}`");
-            compiler.error(self, message, Some(&format!("write one of {}", all.join(", "))));
+            compiler.error(self, message, Some(&format!("write {}", one_of(all))));
         }
         found.map(|(_, value)| *value)
     }

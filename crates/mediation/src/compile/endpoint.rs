@@ -1,5 +1,6 @@
 //! `endpoint`: where messages are sent.
 
+mod address;
 mod behaviour;
 mod group;
 mod template;
@@ -176,7 +177,11 @@ impl Compiler {
 
     fn endpoint_kind(&mut self, child: &Element<'_>) -> Option<Endpoint> {
         let kind = match child.name() {
-            "address" => EndpointKind::Address { uri: child.required(self, "uri")?.to_owned() },
+            "address" => {
+                let uri = child.required(self, "uri")?;
+                self.check_address(child, uri)?;
+                EndpointKind::Address { uri: uri.to_owned() }
+            }
             "http" => {
                 let method = child.optional("method").map(str::to_ascii_uppercase);
                 if let Some(method) = method.as_ref().filter(|method| !is_token(method)) {
@@ -186,6 +191,7 @@ impl Compiler {
                 let help =
                     "set the property `uri.var.NAME` before, and write `{uri.var.NAME}` here";
                 child.warn_of_expression(self, &template, help);
+                self.check_address(child, &template)?;
                 if child.choice(self, "version", &[("1.1", false), ("2.0", true)])? {
                     let message = "messages are sent over HTTP/1.1";
                     let help = "remove `version`, if the service accepts HTTP/1.1";

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use base::Method;
+use base::names::nearest;
 use model::Severity;
 
 use super::{Compiler, Element, Entry, in_registry_or, serialise};
@@ -320,7 +322,14 @@ impl Compiler {
     fn resource(&mut self, element: &Element<'_>, number: usize) -> Option<Resource> {
         let methods = element.optional("methods").unwrap_or_default();
         let methods = methods.split([' ', ',']).filter(|method| !method.is_empty());
-        let methods = methods.map(str::to_ascii_uppercase).collect();
+        let methods: Vec<_> = methods.map(str::to_ascii_uppercase).collect();
+        for method in &methods {
+            if Method::from_bytes(method.as_bytes()) == Method::Other {
+                let nearest = nearest(method, Method::NAMED.map(Method::as_str));
+                let help = nearest.map(|nearest| format!("did you mean `{nearest}`?"));
+                self.warning(element, format!("unknown method `{method}`"), help.as_deref());
+            }
+        }
         let template = element.optional("uri-template");
         let path = match (template, element.optional("url-mapping")) {
             (Some(template), None) => ResourcePath::Template(template.to_owned()),

@@ -62,6 +62,10 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
         (None, Some(source), Some(pattern)) => {
             (source, Some(Pattern::compile(compiler, element, pattern)?))
         }
+        // They have errors.
+        _ if element.optional("xpath").or(element.optional("source").and(pattern)).is_some() => {
+            return None;
+        }
         _ => {
             let help = "write xpath=\"...\", or source=\"...\" regex=\"...\"";
             return compiler.reject(element, "`filter` needs a condition", Some(help));

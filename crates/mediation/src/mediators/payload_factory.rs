@@ -42,7 +42,7 @@ impl Mediator for PayloadFactory {
         let (envelope, is_checked) = match &*self.template.get(scene, message)? {
             Template::Default(template, envelope) => {
                 template.render_within(&view, scene.budget, &mut body)?;
-                (*envelope, true)
+                (*envelope, template.is_well_formed())
             }
             // It escapes nothing.
             Template::FreeMarker(template) => {
@@ -56,11 +56,13 @@ impl Mediator for PayloadFactory {
             MediaType::Xml | _ => Format::Xml,
         };
         match envelope {
-            Some(envelope) => message.body.replace_root(envelope, body, scene.budget)?,
-            None if !is_checked => message.body.replace_parsed(format, body, scene.budget)?,
+            Some(envelope) if is_checked => {
+                message.body.replace_root(envelope, body, scene.budget)?;
+            }
+            _ if !is_checked => message.body.replace_parsed(format, body, scene.budget)?,
             // SOAP stays SOAP.
-            None if format == Format::Xml => message.body.replace_payload(body, scene.budget)?,
-            None => message.body.replace(format, body, scene.budget)?,
+            _ if format == Format::Xml => message.body.replace_payload(body, scene.budget)?,
+            _ => message.body.replace(format, body, scene.budget)?,
         }
         message.set_message_type(format, scene.budget)?;
         Ok(Next::Continue)
@@ -102,7 +104,7 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
             return Some(Box::new(PayloadFactory { template, media }));
         }
     }
-    let text = template_text(compiler, &format, media, is_free_marker)?;
+    let text = template_text(compiler, &format, media)?;
     match make(&text) {
         Ok(template) => {
             let template = Keyed::Fixed(Arc::new(template));
@@ -117,18 +119,20 @@ fn template_text(
     compiler: &mut Compiler,
     format: &Element<'_>,
     media: MediaType,
-    is_free_marker: bool,
 ) -> Option<String> {
     if let Some(key) = format.optional("key") {
         return Some(compiler.entry(format, key)?.text().into_owned());
     }
-    // FreeMarker is text, in a CDATA section.
-    if media != MediaType::Xml || is_free_marker && format.children().next().is_none() {
+    let first = if media == MediaType::Xml { format.children().next() } else { None };
+    let Some(first) = first else {
+        // It may be in a CDATA section.
         return Some(format.node().string_value().trim().to_owned());
+    };
+    if let Some(second) = format.children().nth(1) {
+        let message = "only the first element of the format is written, as in Micro Integrator";
+        compiler.warning(&second, message, None);
     }
-    let elements = format.children().map(|child| serialise(child.node()));
-    let bytes: Vec<u8> = elements.flatten().collect();
-    Some(String::from_utf8_lossy(&bytes).into_owned())
+    Some(String::from_utf8_lossy(&serialise(first.node())).into_owned())
 }
 
 fn argument(compiler: &mut Compiler, arg: &Element<'_>, media: MediaType) -> Option<Argument> {

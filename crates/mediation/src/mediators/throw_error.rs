@@ -2,6 +2,7 @@
 
 use expression::{BodyUse, Expression};
 
+use super::text::Text;
 use crate::compile::{Compiler, Element};
 use crate::run::Scene;
 use crate::{Code, Failure, Mediator, Message, Next};
@@ -12,16 +13,29 @@ const DEFAULT: [&str; 2] = ["ANY", "Error occurred in the mediation flow"];
 #[derive(Debug)]
 struct ThrowError {
     kind: Box<str>,
-    message: Expression,
+    message: Reason,
+}
+
+#[derive(Debug)]
+enum Reason {
+    Expression(Expression),
+    Text(Text),
 }
 
 impl Mediator for ThrowError {
     fn body_use(&self) -> BodyUse {
-        self.message.body_use()
+        match &self.message {
+            Reason::Expression(expression) => expression.body_use(),
+            Reason::Text(text) => text.body_use(),
+        }
     }
 
     fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
-        let mut failure = Failure::new(Code::MEDIATION, scene.text(&self.message, message)?);
+        let reason = match &self.message {
+            Reason::Expression(expression) => scene.text(expression, message)?,
+            Reason::Text(text) => text.render(scene, message)?,
+        };
+        let mut failure = Failure::new(Code::MEDIATION, reason);
         failure.kind = Some(self.kind.to_string());
         Err(failure)
     }
@@ -33,9 +47,8 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
     let text = element.optional("errorMessage").unwrap_or(text);
     let inner = text.strip_prefix('{').and_then(|text| text.strip_suffix('}'));
     let message = match inner {
-        Some(inner) => element.compiled(compiler, inner)?,
-        None if text.starts_with("${") => element.compiled(compiler, text)?,
-        None => Expression::literal(text),
+        Some(inner) => Reason::Expression(element.compiled(compiler, inner)?),
+        None => Reason::Text(Text::compile(compiler, element, text)?),
     };
     Some(Box::new(ThrowError { kind, message }))
 }

@@ -89,7 +89,12 @@ pub(super) fn template(
     }
     let settings = Settings::new(media).with_escape_xml(media == MediaType::Xml);
     match PayloadTemplate::compile(source, Vec::new(), settings) {
-        Ok(template) => Some(template),
+        Ok(template) if template.is_well_formed() => Some(template),
+        Ok(_) => {
+            let help = "put values into strings, elements or attributes";
+            let message = format!("`{name}` is well-formed with some values only");
+            reading.reject(name, message, help)
+        }
         Err(error) => reading.reject(name, format!("`{name}`: {error}"), ""),
     }
 }

@@ -45,7 +45,7 @@ fn what_is_not_served_of_expressions_and_endpoints_says_what_to_write() {
     assert!(found.contains("an envelope without any is sent as it is"), "{found}");
     assert_eq!(address(" optimize=\"none\"", ""), "");
     let found = address("", "<enableAddressing version=\"1.0\"/>");
-    assert!(found.contains("write one of `final`, `submission`"), "{found}");
+    assert!(found.contains("write `final` or `submission`"), "{found}");
     let found = address("", "<timeout>1</timeout>");
     assert!(found.contains("write `<duration>1</duration>` in it"), "{found}");
     let found = address("", "<enableAddressing separateListener=\"true\"/>");
@@ -376,4 +376,34 @@ fn endpoint_templates_and_groups_that_multiply_are_rejected() {
     let groups = [group("g0", "g1"), group("g1", "g2"), group("g2", "a")].concat();
     let ran = proxy(&groups, " endpoint=\"g0\">", &echo);
     assert!(ran.failure().message.contains("more than 256 endpoints"), "{:?}", ran.failure());
+}
+
+#[test]
+fn an_address_that_no_message_can_be_sent_to_is_reported() {
+    for (endpoint, expected) in [
+        ("address uri=\"jms:/q?a=b\"", "the transport `jms` is not supported"),
+        ("address uri=\"local:///services/x\"", "call the sequence of the service"),
+        ("address uri=\"vfs:file:///x\"", "the transport `vfs` is not supported"),
+        ("address uri=\"mailto:a@b\"", "the transport `mailto` is not supported"),
+        ("http uri-template=\"ftp://{uri.var.a}\"", "the transport `ftp` is not supported"),
+        ("address uri=\"localhost:1\"", "write `http://host/path`"),
+        ("address uri=\"/x\"", "`/x` is not an absolute URL"),
+        ("address uri=\"http://localhost:99999/\"", "has a malformed host or port"),
+        ("http uri-template=\"http://loc alhost/{uri.var.a}\"", "has a malformed host or port"),
+        ("address uri=\"http:///x\"", "has a malformed host or port"),
+        ("address uri=\"http://a:b@c/\"", "configure `authentication`"),
+        ("address uri=\"HTTPS://a:1/x?y\"", ""),
+        ("address uri=\"http://[::1]/x\"", ""),
+        ("address uri=\"http://[::1]:8080\"", ""),
+        ("http uri-template=\"http://a:8{uri.var.a}/x\"", ""),
+        ("http uri-template=\"{uri.var.a}/x\"", ""),
+        ("http uri-template=\"http{uri.var.a}://x\"", ""),
+        ("http uri-template=\"legacy-encoding:http://a/{uri.var.a}\"", ""),
+    ] {
+        let found = diagnostics(&format!("<endpoint name=\"e\"><{endpoint}/></endpoint>")).concat();
+        assert!(
+            found.contains(expected) && found.is_empty() == expected.is_empty(),
+            "{endpoint}: {found}"
+        );
+    }
 }

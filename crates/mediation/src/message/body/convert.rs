@@ -50,13 +50,12 @@ impl Body {
             }
             return Ok(());
         }
-        let boundary = self.boundary.take();
         let Some(payload) = self.payload(budget)? else {
             // An envelope without a payload.
             return self.replace(format, Vec::new(), budget);
         };
-        let (bytes, boundary) =
-            formatter::write(payload, format, boundary.as_deref(), (self.mapping(), budget))?;
+        let (boundary, how) = (self.boundary.as_deref(), (self.mapping(), budget));
+        let (bytes, boundary) = formatter::write(payload, format, boundary, how)?;
         self.replace(format, bytes, budget)?;
         self.set_boundary(boundary.as_deref());
         Ok(())
