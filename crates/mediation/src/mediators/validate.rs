@@ -210,11 +210,12 @@ impl Schema {
         match Self::with_others(compiler, &text, key) {
             Ok(schema) => {
                 if schema.is_later {
+                    let help = "set `$schema` to `http://json-schema.org/draft-07/schema#`, or write `true` there";
                     let message = format!(
                         "the schema `{key}` is of draft 4, which has no numbers as `exclusiveMaximum` and \
                          `exclusiveMinimum`: it is read as of draft 7"
                     );
-                    compiler.warning(element, message, Some("write the draft in `$schema`"));
+                    compiler.warning(element, message, Some(help));
                 }
                 Some(Keyed::Fixed(Arc::new(schema)))
             }

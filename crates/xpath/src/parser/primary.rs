@@ -75,7 +75,8 @@ impl Parser<'_> {
             }
             None => {
                 let count = arguments.len();
-                let message = format!("unknown function `{name}` with {count} arguments");
+                let plural = if count == 1 { "" } else { "s" };
+                let message = format!("unknown function `{name}` with {count} argument{plural}");
                 Err(Error::syntax(place, message))
             }
         }
