@@ -123,9 +123,9 @@ impl Compiler {
         if let Some(name) = own.filter(|name| !Charset::is_known(name)) {
             self.error(&child, format!("unknown charset `{name}` in `encoding`"), None);
         }
+        let endpoint = endpoint?;
         child.ignore(IGNORED);
         child.finish(self);
-        let endpoint = endpoint?;
         let charset = own.map(Into::into);
         Some(Endpoint { properties: properties.into(), charset, weight, ..endpoint })
     }

@@ -216,7 +216,10 @@ impl Compiler {
                         let help = "put the resource into an API of its own, and bind that";
                         self.error(&child, message, Some(help));
                     }
-                    resources.extend(self.resource(&child, resources.len()));
+                    // What else a rejected one has was not read.
+                    let resource = self.resource(&child, resources.len());
+                    let Some(resource) = resource else { continue };
+                    resources.push(resource);
                 }
                 "description" => {}
                 "cors" => {
