@@ -339,6 +339,43 @@ fn a_failure_runs_the_fault_sequence_and_without_one_gets_its_code() {
 }
 
 #[test]
+fn a_malformed_body_is_the_fault_of_whoever_sent_it() {
+    let reads = "<property name=\"a\" expression=\"json-eval($.a)\"/>";
+    let makes = |script: &str| format!("<script language=\"js\"><![CDATA[{script}]]></script>");
+    let calls = format!("<call>{ENDPOINT}</call>");
+    let template = "<payloadFactory media-type=\"json\" template-type=\"freemarker\"><format><![CDATA[{\"a\":]]>\
+        </format></payloadFactory>";
+    let clones = format!("<clone><target><sequence>{reads}<respond/></sequence></target></clone>");
+    let inward = |steps: &str| format!("<inSequence>{steps}<respond/></inSequence>");
+    let malformed = "<html>oop";
+    for (target, body, blame) in [
+        (inward(reads), malformed, "client"),
+        (inward(&clones), malformed, "client"),
+        (format!("{ENDPOINT}<outSequence>{reads}<send/></outSequence>"), "{}", "upstream"),
+        (inward(&format!("{calls}{reads}")), "{}", "upstream"),
+        (inward(&format!("{calls}{clones}")), "{}", "upstream"),
+        (inward(&makes("mc.setPayloadXML('<a>')")), "{}", "gateway"),
+        (inward(template), "{}", "gateway"),
+    ] {
+        let upstream = Upstream::responding(move |_| {
+            let fields =
+                format!("Content-Type: application/json\r\nContent-Length: {}", malformed.len());
+            CannedResponse::bytes(format!("HTTP/1.1 200 OK\r\n{fields}\r\n\r\n{malformed}"))
+        });
+        let gateway = proxy(&upstream, &target);
+        let response = post(&gateway, "application/json", body);
+        assert_eq!(response.status_and_code(), "500 601000", "{target}");
+        let description = match blame {
+            "client" => "The body is not what its content type says",
+            "upstream" => "The response of the back end is not what its content type says",
+            _ => "The message could not be processed",
+        };
+        assert!(response.text().contains(description), "{target}: {}", response.text());
+        gateway.wait_for_metric("penstock_faults_total", &format!("blame=\"{blame}\""), 1);
+    }
+}
+
+#[test]
 fn a_body_that_is_too_large_to_be_read_is_413_and_one_that_is_only_passed_on_is_not() {
     let upstream = Upstream::echo();
     let target = format!("http://{}", upstream.address());

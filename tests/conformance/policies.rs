@@ -491,7 +491,14 @@ fn the_example_of_every_policy_is_served() {
     let local = |text: &str| text.replace("http://127.0.0.1:8688", &upstream.url());
     let policies = local(include_str!("../../examples/policies.yaml"));
     let schemas = local(include_str!("../../examples/schemas.yaml"));
-    let gateway = Files::new().api("a.yaml", &policies).api("b.yaml", &schemas).start();
+    // Its line, where it can be read.
+    let (log, field) =
+        ("addLogMessage, parameters: {logMessage:", "headerName: X-Log, headerValue:");
+    let logs = policies.replace("/policies", "/logs").replace("title: Policies", "title: Logs");
+    let logs = logs.replace(log, &format!("addHeader, parameters: {{{field}"));
+    let issuer = Issuer::new("resident");
+    let files = Files::new().api("a.yaml", &policies).api("b.yaml", &schemas).api("c.yaml", &logs);
+    let gateway = files.issuer("resident", &issuer).start();
     let paths = |text: &str, base: &str| -> Vec<String> {
         let paths = text.lines().filter_map(|line| line.strip_prefix("  /")?.strip_suffix(':'));
         paths.map(|path| format!("{base}/{path}")).collect()
@@ -501,16 +508,24 @@ fn the_example_of_every_policy_is_served() {
         let path = target.rsplit('/').next().unwrap_or_default();
         let body = "{\"a\":[1,2]}";
         let mut client = gateway.connect();
-        let fields = "Content-Type: application/json\r\n";
-        let response = client.fetch_with_body(&format!("POST {target}"), fields, body);
+        let token = issuer.token().claim("sub", "sample-user").bearer();
+        let fields = match path {
+            "jwtClaimBasedAccessValidator" => format!("Authorization: {token}\r\n"),
+            _ => String::new(),
+        } + "Content-Type: application/json\r\n";
+        let response = client.fetch_with_body(&format!("POST {target}"), &fields, body);
         let expect = match path {
-            "jwtClaimBasedAccessValidator" => 403,
             "mock" => 201,
             "redirect" => 308,
             _ => 200,
         };
         assert_eq!(response.status, expect, "{path}: {}", response.text());
+        let tenant = (path == "addHeader").then_some("blue");
+        assert_eq!(response.header("x-tenant"), tenant, "{path}");
         served += 1;
     }
     assert!(served >= 17, "{served}");
+    assert_eq!(gateway.fetch("GET /logs/addLogMessage", "").status, 200);
+    let line = upstream.requests().last().and_then(|last| last.header("x-log").map(str::to_owned));
+    assert_eq!(line.as_deref(), Some("Logs was asked for /addLogMessage"));
 }

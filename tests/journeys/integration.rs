@@ -46,7 +46,7 @@ fn run(files: &Files, arguments: &[&str], code: i32) -> String {
 fn a_message_is_shown_where_it_leaves() {
     let files = files();
     let sent = run(&files, &["try", "orders.xml", "--payload", "ibm.json"], 0);
-    assert!(sent.starts_with("sent to http://localhost:8688/echo\n"), "{sent}");
+    assert!(sent.starts_with("sends POST to http://localhost:8688/echo\n"), "{sent}");
     assert!(sent.contains("\n\n{\"symbol\":\"IBM\"}\n"), "{sent}");
     let given = ["try", "orders.xml", "--payload", r#"{"symbol":"IBM"}"#];
     assert_eq!(run(&files, &given, 0), sent, "the body itself");
@@ -65,7 +65,7 @@ fn a_trace_shows_what_each_mediator_changes() {
     for line in [
         "filter at orders.xml:6:9\n",
         "send at orders.xml:7:17\n",
-        "sent to http://localhost:8688/echo\n",
+        "sends POST to http://localhost:8688/echo\n",
         "payloadFactory at orders.xml:12:9\n",
         "  - body {\"price\": 1.50, \"volume\": 3}\n  + axis2 messageType = application/json\n  + body {\"price\":1.50}\n",
     ] {
@@ -103,7 +103,7 @@ fn artefacts_in_several_files_are_tried_as_a_folder() {
         "{alone}"
     );
     let whole = run(&files, &["try", "project", "--run", "P"], 0);
-    assert!(whole.contains("sent to http://stock/\n"), "{whole}");
+    assert!(whole.contains("sends POST to http://stock/\n"), "{whole}");
     assert!(whole.contains("wrong.xml:2:7: error: there is no endpoint `Stok`"), "{whole}");
 }
 
@@ -177,6 +177,77 @@ fn a_resource_of_an_api_is_chosen_by_path_and_method() {
     let absent = run(&files, &["try", "api.xml", "--path", "/order/17"], 1);
     assert!(absent.contains("404: no API has `/order/17`"), "{absent}");
     assert!(run(&files, &["try", "api.xml"], 2).contains("--path"));
+}
+
+#[test]
+fn a_proxy_is_tried_with_a_path_a_query_and_the_method_that_it_sends() {
+    let files = files();
+    let case = |value: &str, method: &str| {
+        format!(
+            "<case regex=\"{value}\"><property name=\"HTTP_METHOD\" scope=\"axis2\" value=\"{method}\"/></case>"
+        )
+    };
+    files.write(
+        "url.xml",
+        &format!(
+            "<proxy xmlns=\"http://ws.apache.org/ns/synapse\" name=\"P\"><target><inSequence><switch source=\"$url:a\">{}{}\
+             </switch><call><endpoint><address uri=\"http://stock\"/></endpoint></call></inSequence></target></proxy>",
+            case("1", "DELETE"),
+            case("2", "PATCH")
+        ),
+    );
+    for (arguments, line) in [
+        (&["--path", "/services/P?a=1"][..], "sends DELETE to http://stock?a=1\n"),
+        (&["--path", "/services/P/x?a=2"], "sends PATCH to http://stock/x?a=2\n"),
+        (&["--path", "/services/P?a=1", "--run", "P"], "sends DELETE to http://stock?a=1\n"),
+        (&["--path", "/services/P.PPort/x"], "sends POST to http://stock/x\n"),
+        (&["--path", "/x?a=2", "--run", "P"], "sends PATCH to http://stock\n"),
+        (&["--method", "PUT"], "sends PUT to http://stock\n"),
+    ] {
+        let whole: Vec<_> = ["try", "url.xml"].iter().chain(arguments).copied().collect();
+        let output = run(&files, &whole, 0);
+        assert!(output.contains(line), "{arguments:?}: {output}");
+    }
+    let absent = run(&files, &["try", "url.xml", "--path", "/services/Q"], 1);
+    assert!(absent.contains("404: no API or proxy has `/services/Q`"), "{absent}");
+}
+
+#[test]
+fn artefacts_with_errors_are_left_out_of_what_is_tried() {
+    let files = files();
+    let responds = "<target><inSequence><respond/></inSequence></target>";
+    let broken = "<target><inSequence><send><endpoint key=\"Gone\"/></send></inSequence></target>";
+    let inbound = "<inboundEndpoint name=\"I\" protocol=\"http\" sequence=\"S\"><parameters>\
+        <parameter name=\"inbound.http.port\">x</parameter></parameters></inboundEndpoint>";
+    let sequence = "<sequence name=\"S\"><respond/></sequence>";
+    let api = "<api name=\"X\" context=\"/x\"><resource uri-template=\"/b\"><inSequence><respond/></inSequence>\
+        </resource></api>";
+    let write = |name: &str, artefacts: &[&str]| {
+        let artefacts = artefacts.concat();
+        let whole = format!(
+            "<definitions xmlns=\"http://ws.apache.org/ns/synapse\">{artefacts}</definitions>"
+        );
+        files.write(name, &whole);
+    };
+    let proxy = |name: &str, target: &str| format!("<proxy name=\"{name}\">{target}</proxy>");
+    let (good, bad) = (proxy("P", responds), proxy("Q", broken));
+    write("inbound.xml", &[inbound, sequence, api, &good]);
+    for arguments in [&["--path", "/x/b"][..], &[], &["--run", "S"]] {
+        let whole: Vec<_> = ["try", "inbound.xml"].iter().chain(arguments).copied().collect();
+        let output = run(&files, &whole, 0);
+        assert!(output.contains("inbound.xml:1:"), "{output}");
+        assert!(output.contains("responds to the client: 200\n"), "{output}");
+    }
+    write("one.xml", &[sequence, &good, &bad]);
+    assert!(run(&files, &["try", "one.xml"], 2).contains("--run NAME: the file has `P`"));
+    assert!(run(&files, &["try", "one.xml", "--run", "P"], 0).contains("responds to the client"));
+    let named = run(&files, &["try", "one.xml", "--run", "Q"], 1);
+    assert!(named.contains("no endpoint `Gone`") && !named.contains("penstock: "), "{named}");
+    write("bad.xml", &[sequence, &bad]);
+    let only = run(&files, &["try", "bad.xml"], 1);
+    assert!(only.contains("no endpoint `Gone`") && !only.contains("responds"), "{only}");
+    let path = run(&files, &["try", "bad.xml", "--path", "/services/Q"], 1);
+    assert!(path.contains("404: no API or proxy has `/services/Q`; what has errors was left out"));
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! Manager, which produce JSON with string values.
 
 use mediation::Format;
-use model::{Denial, Fault, FaultStatus, MethodSet};
+use model::{Blame, Denial, Fault, FaultStatus, MethodSet};
 
 use crate::account::Challenge;
 use crate::flow::Held;
@@ -79,6 +79,14 @@ pub(crate) fn response(
             let description = "Schema validation failed in the Response:";
             json(status, 500, None, "Internal Server Error", description)
         }
+        Fault::MalformedBody { blame: Blame::Upstream, .. } => {
+            let description = "The response of the back end is not what its content type says";
+            let status = if statuses == FaultStatus::Http { 502 } else { 500 };
+            report(status, fault.code(), "Runtime Error", description)
+        }
+        Fault::MalformedBody { blame: Blame::Gateway, .. } => {
+            report(500, fault.code(), "Runtime Error", description(0))
+        }
         Fault::Unreachable { .. }
         | Fault::ConnectTimeout { .. }
         | Fault::ResponseTimeout { .. }
@@ -87,6 +95,7 @@ pub(crate) fn response(
         | Fault::SendFailed { .. }
         | Fault::ProtocolViolation { .. }
         | Fault::Mediation { .. }
+        | Fault::MalformedBody { blame: Blame::Client, .. }
         | Fault::NotReady { .. }
         | Fault::NoReadyChild { .. } => runtime(fault.code(), statuses),
     }

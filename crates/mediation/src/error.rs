@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 
 use expression::Error;
-use model::Denial;
+use model::{Blame, Denial};
 
 /// WSO2's numbers for what went wrong while a message was mediated. Source: `SynapseConstants`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +68,8 @@ pub struct Details {
     pub kind: Option<String>,
     /// A policy refused the message, or the host did for want of room.
     pub denial: Option<Denial>,
+    /// Who sent the body that is not what its content type says; the gateway if mediation made it. Added by the run.
+    pub sender: Blame,
 }
 
 impl fmt::Display for Details {
@@ -95,8 +97,8 @@ impl Failure {
     #[must_use]
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         let message = message.into();
-        let (detail, place, kind, denial) = (None, None, None, None);
-        Self(Box::new(Details { code, message, detail, place, kind, denial }))
+        let (detail, place, kind, denial, sender) = (None, None, None, None, Blame::Gateway);
+        Self(Box::new(Details { code, message, detail, place, kind, denial, sender }))
     }
 
     pub(crate) fn into_message(self) -> String {

@@ -41,6 +41,10 @@ pub enum Fault {
     /// No sequence handled a failure of mediation. `code`: WSO2's, 0 where it has none.
     #[error("mediation failed: {reason}")]
     Mediation { code: u32, reason: String },
+    /// 601000: as [`Fault::Mediation`], of a body that is not what its content type says. `blame`: who sent it; the
+    /// gateway if mediation made it.
+    #[error("mediation failed: {reason}")]
+    MalformedBody { blame: Blame, reason: String },
     /// The client was too slow to send head or body.
     #[error("timeout while reading the request")]
     ClientTimeout,
@@ -74,6 +78,7 @@ impl Fault {
             Self::SendFailed { .. } => 101_500,
             Self::ProtocolViolation { .. } => 101_506,
             Self::Mediation { code, .. } => *code,
+            Self::MalformedBody { .. } => 601_000,
             Self::NotReady { .. } => 303_001,
             Self::NoReadyChild { .. } => 303_000,
         }
@@ -90,7 +95,8 @@ impl Fault {
                 | Denial::HeavyWorkQueued,
             ) => Blame::Gateway,
             Self::Denied(Denial::ResponseTooLarge) => Blame::Upstream,
-            Self::Mediation { code: 400 | 601_000, .. } => Blame::Client,
+            Self::Mediation { code: 400, .. } => Blame::Client,
+            Self::MalformedBody { blame, .. } => *blame,
             // Those of sending and of endpoints.
             Self::Mediation {
                 code: 500 | 101_000..=101_999 | 103_500..=103_501 | 303_000..=305_999 | 401_001,

@@ -10,11 +10,11 @@ use clap::Args;
 use expression::{Budget, limits};
 use formats::openapi::Defaults;
 use mediation::{
-    Answer, Asked, Bench, BenchHead, Body, BodyUse, Compiler, Direction, Environment, Exchange,
-    Flow, Format, LogLevel, Matched, Memory, Message, Origin, PlainHead, Program, Properties,
-    PropertyScope, SequenceId, Served, Step, Target, perform,
+    Answer, Arrival, Asked, Bench, BenchHead, Body, BodyUse, Compiler, Direction, Environment,
+    Exchange, Flow, Format, LogLevel, Matched, Memory, Message, Origin, PlainHead, Program,
+    Properties, PropertyScope, SequenceId, Served, Step, Target, perform,
 };
-use model::{ArtefactSet, Diagnostic, Severity};
+use model::{ArtefactKind, ArtefactSet, Diagnostic, Severity};
 
 use super::expression::{header, headers};
 use super::serving::{fetch_alone, json_rules};
@@ -27,11 +27,13 @@ use crate::failure::Failure;
 /// Prints where messages go, with their heads and bodies; log lines and the trace go to stderr. A message that is sent to
 /// an endpoint ends there, unless --response gives the response of all endpoints. Timeouts elapse immediately. Parameters
 /// such as $SYSTEM:NAME and configs.NAME are read from the environment and from file.properties, as by the gateway.
+/// Artefacts with errors are reported and left out.
 #[derive(Args)]
 #[command(after_help = "Examples:
   penstock try orders.xml --payload order.json
   penstock try orders.xml --run OrderProxy --payload order.xml --headers headers.txt --trace
   penstock try orders.xml --run OrderProxy --payload order.xml --response reply.xml
+  penstock try orders.xml --path '/services/OrderProxy?symbol=IBM' --method GET
   penstock try api.xml --path '/orders/17?verbose=true' --method GET
   penstock try src/main/wso2mi/artifacts --run OrderProxy --payload order.xml")]
 pub(crate) struct Arguments {
@@ -41,8 +43,8 @@ pub(crate) struct Arguments {
     /// The sequence or proxy to run; not needed if there is only one
     #[arg(long, value_name = "NAME")]
     run: Option<String>,
-    /// The request's path and query; chooses the resource of an API, base path included
-    #[arg(long, value_name = "PATH", conflicts_with = "run")]
+    /// The request's path and query; without --run, chooses the proxy at /services/NAME or the resource of an API
+    #[arg(long, value_name = "PATH")]
     path: Option<String>,
     /// File with the message body, `-` for stdin, or the body itself, if it begins with `{`, `[` or `<`
     #[arg(long, value_name = "FILE|BODY")]
@@ -73,21 +75,11 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let files = [Some(&arguments.file), arguments.payload.as_ref(), arguments.headers.as_ref()];
     stdin_once(files.into_iter().flatten().chain(&arguments.response).map(PathBuf::as_path))?;
-    let (mut program, artefacts) = program(arguments)?;
-    program.map_json(&json_rules(arguments.config.as_deref())?);
+    let mut loaded = load(arguments)?;
+    loaded.program.map_json(&json_rules(arguments.config.as_deref())?);
+    let (flow, message) = tried(&loaded, arguments)?;
+    let Loaded { program, artefacts } = loaded;
     let program = Arc::new(program);
-    let (flow, message) = match &arguments.path {
-        Some(path) => {
-            let mut message = request(arguments, &program, path.clone())?;
-            (resource(&program, arguments, path, &mut message)?, message)
-        }
-        None => {
-            let (flow, service) = chosen(&program, arguments.run.as_deref())?;
-            let mut message = request(arguments, &program, path_of(&program, service))?;
-            message.arrival.service = service;
-            (flow, message)
-        }
-    };
     let response = arguments.response.as_ref();
     let response = response.map(|file| Source::read(file, limits::JSON_BYTES_MAX)).transpose()?;
     let (trace, last) = (arguments.trace, RefCell::new(describe(&message)));
@@ -98,9 +90,70 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     shown.run((program, flow), message)
 }
 
+/// What is tried, and the registry that it reads.
+struct Loaded {
+    program: Program,
+    artefacts: ArtefactSet,
+}
+
+impl Loaded {
+    /// Whether there is an artefact of one of these kinds, and of this name if one is given, that has errors: it is not
+    /// part of the program.
+    fn left_out(&self, kinds: &[ArtefactKind], name: Option<&str>) -> bool {
+        let is_served = |kind: ArtefactKind, name: &str| match kind {
+            ArtefactKind::Api => self.program.apis().iter().any(|api| api.key() == name),
+            ArtefactKind::Proxy => self.program.proxies().iter().any(|proxy| proxy.name == name),
+            ArtefactKind::Sequence => self.program.sequence(name).is_some(),
+            ArtefactKind::Endpoint
+            | ArtefactKind::LocalEntry
+            | ArtefactKind::Template
+            | ArtefactKind::InboundEndpoint
+            | ArtefactKind::Definitions => true,
+        };
+        let all = self.artefacts.artefacts.iter().flat_map(|artefact| {
+            let own = (artefact.kind, &artefact.name);
+            std::iter::once(own).chain(artefact.contains.iter().map(|(kind, name)| (*kind, name)))
+        });
+        let mut all = all.filter(|(kind, _)| kinds.contains(kind));
+        all.any(|(kind, own)| name.is_none_or(|name| name == own) && !is_served(kind, own))
+    }
+}
+
+/// The flow that is tried, and the message for it.
+fn tried(loaded: &Loaded, arguments: &Arguments) -> Result<(Flow, Message), Failure> {
+    let program = &loaded.program;
+    if let (None, Some(path)) = (&arguments.run, &arguments.path) {
+        let Some((service, flow)) = proxy_at(program, path) else {
+            let mut message = request(arguments, program, (path.clone(), None))?;
+            return Ok((resource(loaded, arguments, path, &mut message)?, message));
+        };
+        return Ok((flow, request(arguments, program, (path.clone(), Some(service)))?));
+    }
+    let (flow, service) = chosen(loaded, arguments.run.as_deref())?;
+    let own = || service.map_or_else(|| "/".to_owned(), |service| path_of(program, service));
+    let target = arguments.path.clone().unwrap_or_else(own);
+    Ok((flow, request(arguments, program, (target, service))?))
+}
+
+/// The proxy of `/services/NAME`, of a path below it or of a port of it, `/services/NAME.PORT`.
+fn proxy_at(program: &Program, path: &str) -> Option<(Served, Flow)> {
+    let segment = segment(path)?;
+    let named = |name: &str| program.proxies().iter().position(|proxy| proxy.name == name);
+    let number = named(segment).or_else(|| named(segment.split('.').next()?))?;
+    Some((Served::Proxy(number), program.proxies().get(number)?.flow))
+}
+
+/// What the paths of proxies begin with.
+const SERVICES: &str = "/services/";
+
+/// The name in the path of a proxy, perhaps with a port.
+fn segment(path: &str) -> Option<&str> {
+    path.strip_prefix(SERVICES)?.split(['/', '?']).next()
+}
+
 /// The resource that serves the path; the message gets its properties.
 fn resource(
-    program: &Program,
+    loaded: &Loaded,
     arguments: &Arguments,
     path: &str,
     message: &mut Message,
@@ -111,7 +164,7 @@ fn resource(
     };
     let has_body = !message.body.is_empty();
     let (method, secure) = (&*arguments.method, arguments.https);
-    match program.resource(&Asked { method, secure, head: &*message.head, has_body }, path) {
+    match loaded.program.resource(&Asked { method, secure, head: &*message.head, has_body }, path) {
         Matched::Resource(found) => {
             found.describe(message, &Budget::large()).map_err(|failure| failed(&failure))?;
             Ok(found.resource.flow)
@@ -128,12 +181,16 @@ fn resource(
         Matched::NoResource { api, handler } => {
             handled(handler, format!("404: the API `{}` has no resource for `{path}`", api.name))
         }
-        Matched::NoApi { handler } => handled(handler, format!("404: no API has `{path}`")),
+        Matched::NoApi { handler } => {
+            let of = if path.starts_with(SERVICES) { "no API or proxy" } else { "no API" };
+            let has_errors = loaded.left_out(&[ArtefactKind::Api, ArtefactKind::Proxy], None);
+            let note = if has_errors { "; what has errors was left out" } else { "" };
+            handled(handler, format!("404: {of} has `{path}`{note}"))
+        }
     }
 }
 
-/// What is tried, and the registry that it reads.
-fn program(arguments: &Arguments) -> Result<(Program, ArtefactSet), Failure> {
+fn load(arguments: &Arguments) -> Result<Loaded, Failure> {
     let file = &arguments.file;
     let is_archive = file.extension().is_some_and(|ending| ending == "car");
     let is_artefact = file.extension().is_some_and(|ending| ending == "xml");
@@ -142,19 +199,32 @@ fn program(arguments: &Arguments) -> Result<(Program, ArtefactSet), Failure> {
         let checked = follow::check(&[], files, &[], &Defaults::default(), &fetch_alone());
         let (program, compiled) = Compiler::compile_set(&checked.artefacts);
         let diagnostics: Vec<_> = checked.diagnostics.into_iter().chain(compiled).collect();
-        // An artefact with an error does not keep the others of a folder from being tried.
-        report(&diagnostics, is_artefact && !file.is_dir())?;
-        return Ok((program, checked.artefacts));
+        report(&diagnostics, is_artefact && !file.is_dir());
+        let loaded = Loaded { program, artefacts: checked.artefacts };
+        // Of a file that cannot be read, there is nothing to add to the diagnostics.
+        let is_empty = loaded.artefacts.artefacts.is_empty();
+        return if is_empty && has_errors(&diagnostics) {
+            Err(Failure::Reported)
+        } else {
+            Ok(loaded)
+        };
     }
     let source = Source::read(&arguments.file, limits::JSON_BYTES_MAX)?;
     let document = xml::Document::parse(&source.bytes).map_err(|error| source.xml_error(&error))?;
     let origin = Origin { file: &arguments.file, document: &document };
     let (program, diagnostics) = Compiler::compile(&[origin]);
-    report(&diagnostics, true)?;
-    Ok((program, ArtefactSet::default()))
+    report(&diagnostics, true);
+    if has_errors(&diagnostics) {
+        return Err(Failure::Reported);
+    }
+    Ok(Loaded { program, artefacts: ArtefactSet::default() })
 }
 
-fn report(diagnostics: &[Diagnostic], is_one_file: bool) -> Result<(), Failure> {
+fn has_errors(diagnostics: &[Diagnostic]) -> bool {
+    diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error)
+}
+
+fn report(diagnostics: &[Diagnostic], is_one_file: bool) {
     for mut diagnostic in diagnostics.iter().cloned() {
         if is_one_file && diagnostic.message.starts_with("there is no ") {
             let help = "pass the folder that contains it: penstock try FOLDER --run NAME";
@@ -162,15 +232,12 @@ fn report(diagnostics: &[Diagnostic], is_one_file: bool) -> Result<(), Failure> 
         }
         stderr(&format!("{diagnostic}\n"));
     }
-    let mut all = diagnostics.iter();
-    if is_one_file && all.any(|diagnostic| diagnostic.severity == Severity::Error) {
-        return Err(Failure::Reported);
-    }
-    Ok(())
 }
 
 /// The flow of this name, or the only one.
-fn chosen(program: &Program, name: Option<&str>) -> Result<(Flow, Option<Served>), Failure> {
+fn chosen(loaded: &Loaded, name: Option<&str>) -> Result<(Flow, Option<Served>), Failure> {
+    const KINDS: [ArtefactKind; 2] = [ArtefactKind::Proxy, ArtefactKind::Sequence];
+    let program = &loaded.program;
     let of = |sequence: SequenceId| Flow { request: Some(sequence), ..Flow::default() };
     let sequences = program.sequences().map(|(name, id)| (name.to_owned(), (of(id), None)));
     let proxies = program
@@ -179,22 +246,31 @@ fn chosen(program: &Program, name: Option<&str>) -> Result<(Flow, Option<Served>
         .enumerate()
         .map(|(number, proxy)| (proxy.name.clone(), (proxy.flow, Some(Served::Proxy(number)))));
     let mut services: Vec<_> = proxies.collect();
+    let has_errors = match name {
+        Some(name) => loaded.left_out(&KINDS, Some(name)),
+        None => loaded.left_out(&[ArtefactKind::Proxy], None),
+    };
     // What a service uses is not what somebody wants to try, unless it is named.
-    if services.is_empty() || name.is_some() {
+    if services.is_empty() && !has_errors || name.is_some() {
         services.extend(sequences);
     }
     services.sort_by(|(one, _), (other, _)| one.cmp(other));
     let names: Vec<_> = services.iter().map(|(name, _)| format!("`{name}`")).collect();
     let help = format!("the file has {}", names.join(", "));
     match (name, &*services) {
-        (None, [(_, found)]) => Ok(*found),
+        (None, [(_, found)]) if !has_errors => Ok(*found),
+        (None, []) if has_errors => Err(Failure::Reported),
         (None, []) if !program.apis().is_empty() => {
             Err(Failure::Usage("choose a resource of the API with --path and --method".to_owned()))
+        }
+        (None, []) if loaded.left_out(&[ArtefactKind::Api, ArtefactKind::Sequence], None) => {
+            Err(Failure::Reported)
         }
         (None, []) => Err(Failure::Error("the file has no sequence and no proxy".to_owned())),
         (None, _) => Err(Failure::Usage(format!("choose what to run with --run NAME: {help}"))),
         (Some(name), _) => match services.iter().find(|(known, _)| known == name) {
             Some((_, found)) => Ok(*found),
+            None if has_errors => Err(Failure::Reported),
             None => Err(Failure::Usage(format!("there is no `{name}`: {help}"))),
         },
     }
@@ -210,19 +286,21 @@ fn payload(arguments: &Arguments) -> Result<Option<Vec<u8>>, Failure> {
     Ok(Some(Source::read(given, limits::JSON_BYTES_MAX)?.bytes))
 }
 
-/// That of a proxy; a sequence has none of its own.
-fn path_of(program: &Program, service: Option<Served>) -> String {
-    match service {
-        Some(Served::Proxy(number)) => {
-            let name = program.proxies().get(number).map_or("", |proxy| &proxy.name);
-            format!("/services/{name}")
-        }
-        Some(Served::Resource { .. }) | None => "/".to_owned(),
-    }
+/// That of a proxy.
+fn path_of(program: &Program, service: Served) -> String {
+    let name = match service {
+        Served::Proxy(number) => program.proxies().get(number).map(|proxy| &*proxy.name),
+        Served::Resource { .. } => None,
+    };
+    format!("{SERVICES}{}", name.unwrap_or_default())
 }
 
-/// The request. `target`: path and query.
-fn request(arguments: &Arguments, program: &Program, target: String) -> Result<Message, Failure> {
+/// The request. `target`: path and query; `service`: the proxy that it is for.
+fn request(
+    arguments: &Arguments,
+    program: &Program,
+    (target, service): (String, Option<Served>),
+) -> Result<Message, Failure> {
     let source = |file: &Option<PathBuf>| {
         file.as_ref().map(|file| Source::read(file, limits::JSON_BYTES_MAX)).transpose()
     };
@@ -243,17 +321,33 @@ fn request(arguments: &Arguments, program: &Program, target: String) -> Result<M
         None => Body::held(Format::Binary, Vec::new()),
     };
     let plain = PlainHead { method: arguments.method.clone(), target, fields };
-    // What follows is added to an endpoint's address.
-    let (method, has_body) = (&*plain.method, !body.is_empty());
-    let asked = Asked { method, secure: arguments.https, head: &plain, has_body };
-    let prefix_len = match arguments.path.as_deref().map(|path| program.resource(&asked, path)) {
-        Some(Matched::Resource(found)) => found.api.base_path.len(),
-        Some(_) | None => plain.target.len(),
-    };
+    let prefix_len = prefix_len(arguments, program, (&plain, service), !body.is_empty());
     let head = BenchHead { plain, prefix_len, status: None };
     let mut message = Message::new(Direction::Request, Box::new(head), body);
-    message.arrival.secure = arguments.https;
+    message.arrival = Arrival { service, secure: arguments.https };
     Ok(message)
+}
+
+/// The length of the service's own path: what follows it is added to an endpoint's address.
+fn prefix_len(
+    arguments: &Arguments,
+    program: &Program,
+    (plain, service): (&PlainHead, Option<Served>),
+    has_body: bool,
+) -> usize {
+    let whole = plain.target.len();
+    if service.is_some() {
+        let name = segment(&plain.target);
+        return name.map_or(whole, |name| SERVICES.len() + name.len());
+    }
+    let (method, secure) = (&*plain.method, arguments.https);
+    let by_path = arguments.path.as_deref().filter(|_| arguments.run.is_none());
+    match by_path
+        .map(|path| program.resource(&Asked { method, secure, head: plain, has_body }, path))
+    {
+        Some(Matched::Resource(found)) => found.api.base_path.len(),
+        Some(_) | None => whole,
+    }
 }
 
 /// What `try` prints of a message that goes nowhere, such as at the end of a sequence.
@@ -294,17 +388,18 @@ impl Shown {
 impl Bench for Shown {
     /// Answers with the response, or shows what was sent.
     fn exchange(&self, mut exchange: Exchange, properties: Option<&Properties>) -> Option<Answer> {
-        let to = address(&exchange.target);
+        let sends =
+            format!("sends {} to {}", exchange.method(properties), address(&exchange.target));
         if !exchange.sends_body(properties) {
             exchange.message.body = Body::held(Format::Binary, Vec::new());
             exchange.message.head.remove_field("Content-Type");
         }
         let Some(response) = &self.response else {
-            self.print(|| show(&format!("sent to {to}"), &exchange.message));
+            self.print(|| show(&sends, &exchange.message));
             return None;
         };
         if self.trace {
-            stderr(&format!("sent to {to}\n"));
+            stderr(&format!("{sends}\n"));
         }
         let format = Format::guess(&response.bytes);
         let fields = vec![("Content-Type".to_owned(), format.content_type().to_owned())];

@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use expression::Budget;
-use mediation::{Bindings, Compiler, Failure, InboundTarget, Memory, Program, SequenceId, Wsdl};
+use mediation::{
+    Bindings, Code, Compiler, Failure, InboundTarget, Memory, Program, SequenceId, Wsdl,
+};
 use model::{
     Api, ApiState, Artefact, ArtefactRules, ArtefactSet, Cors, Denial, Diagnostic, Fault,
     LoadedApi, Resource, Severity, Snapshot, Transports,
@@ -442,6 +444,9 @@ fn services(program: &Program, cors: Option<&Cors>) -> Vec<(Service, Arc<Api>)> 
 pub(crate) fn fault_of(failure: Failure) -> Box<Fault> {
     if let Some(denial) = failure.denial {
         return Fault::Denied(denial).into();
+    }
+    if failure.code == Code::MALFORMED_BODY {
+        return Fault::MalformedBody { blame: failure.sender, reason: failure.to_string() }.into();
     }
     Fault::Mediation { code: failure.code.0, reason: failure.to_string() }.into()
 }

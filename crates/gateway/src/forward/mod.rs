@@ -311,6 +311,7 @@ fn is_retryable(fault: &Fault, balancer: &Balancer) -> bool {
         | Fault::NotReady { .. }
         | Fault::NoReadyChild { .. }
         | Fault::Mediation { .. }
+        | Fault::MalformedBody { .. }
         | Fault::ClientTimeout
         | Fault::ClientLeft => false,
     }

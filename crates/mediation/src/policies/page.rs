@@ -1,6 +1,6 @@
 //! The page and the example that are generated from the table.
 
-use super::{POLICIES, PolicyRow, SCHEMA_VALIDATION};
+use super::{POLICIES, PolicyFlow, PolicyRow, SCHEMA_VALIDATION};
 
 const PAGE: &str = "\
 # Policies
@@ -23,9 +23,9 @@ x-penstock-policies:
   policy, an unknown parameter or an invalid value is an error, and the API is not served.
 - Names and parameters are those of WSO2 API Manager's policies where it has the policy.
 - A *template* is text with [expressions](expressions.md): `${headers.x}`, `${payload.x}`, `${params.queryParams.x}`,
-  `${params.pathParams.x}`, and properties as `${props.synapse.API_NAME}`. The properties are `API_NAME`,
-  `SYNAPSE_REST_API_VERSION`, `REST_API_CONTEXT`, `api.ut.resource`, `api.ut.HTTP_METHOD`, `jwt_claims`, and in policies
-  for faults `ERROR_CODE`.
+  `${params.pathParams.x}`, and properties as `${props.synapse.API_NAME}`, or as `${props.synapse[\"api.ut.resource\"]}` if
+  the name has a dot. The properties are `API_NAME`, `SYNAPSE_REST_API_VERSION`, `REST_API_CONTEXT`, `api.ut.resource`,
+  `api.ut.HTTP_METHOD`, `jwt_claims`, and in policies for faults `ERROR_CODE`.
 - Operations without policies have no overhead. Bodies stream unless a policy reads or replaces them; the limits of held
   bodies then apply (`held_body_bytes_max`).
 - The policies for faults run on every fault of the gateway once the operation is known, a rejected token included. If
@@ -81,9 +81,9 @@ It responds with 204 to change nothing, or with 200 and an object:
 ## Every policy
 
 [examples/policies.yaml](../examples/policies.yaml) has an operation for each of them: start `penstock up`, copy the
-file to `penstock-data/apis/`, and run `curl -i http://127.0.0.1:8280/policies/addHeader`. The build of `make run` lacks
-`schemaValidation`, so its example is a file of its own, [examples/schemas.yaml](../examples/schemas.yaml), with the
-base path `/schemas`.
+file to `penstock-data/apis/`, and run `curl -i http://127.0.0.1:8280/policies/addHeader`: the response has
+`X-Tenant: blue`. The build of `make run` lacks `schemaValidation`, so its example is a file of its own,
+[examples/schemas.yaml](../examples/schemas.yaml), with the base path `/schemas`.
 
 | policy | flows | what it does | parameters | example |
 |---|---|---|---|---|
@@ -135,6 +135,16 @@ security: []
 paths:
 ";
 
+/// Of the policy that reads a token: no other operation needs one.
+const SECURED: &str = "      summary: Needs a bearer token, such as that in penstock-data/token.
+      security:
+        - token: []
+";
+
+/// What secured operations refer to.
+const SCHEMES: &str = "components: {securitySchemes: {token: {type: http, scheme: bearer}}}
+";
+
 /// What `schemaValidation` compares with.
 const DESCRIBED: &str = "      requestBody:
         content:
@@ -154,12 +164,19 @@ pub fn policies_examples() -> [String; 2] {
 fn example(title: &str, path: &str, rows: &[&PolicyRow]) -> String {
     let mut file = EXAMPLE.replace("TITLE", title).replace("PATH", path);
     for row in rows {
-        let Some(flow) = row.flows.first() else { continue };
+        // The echo backend does not show the header fields of a request.
+        let is_shown =
+            |flow: &&PolicyFlow| row.name != "addHeader" || **flow != PolicyFlow::Request;
+        let Some(flow) = row.flows.iter().find(is_shown) else { continue };
         let (name, flow, item) = (row.name, flow.name(), item(row));
+        let secured = if name == "jwtClaimBasedAccessValidator" { SECURED } else { "" };
         let described = if name == SCHEMA_VALIDATION { DESCRIBED } else { "" };
         file.push_str(&format!(
-            "  /{name}:\n    get: &{name}\n      x-penstock-policies:\n        {flow}:\n          - {item}\n{described}    post: *{name}\n"
+            "  /{name}:\n    get: &{name}\n{secured}      x-penstock-policies:\n        {flow}:\n          - {item}\n{described}    post: *{name}\n"
         ));
+    }
+    if file.contains(SECURED) {
+        file.push_str(SCHEMES);
     }
     file
 }

@@ -54,7 +54,8 @@ impl Target {
 
 impl Exchange {
     /// The method that it is sent with.
-    pub(crate) fn method(&self, properties: Option<&Properties>) -> String {
+    #[must_use]
+    pub fn method(&self, properties: Option<&Properties>) -> String {
         let default = if self.message.body.is_empty() { "GET" } else { "POST" };
         let method = self.target.method_of(&*self.message.head, properties);
         method.unwrap_or_else(|| default.to_owned())

@@ -38,7 +38,7 @@ impl At {
 pub(super) struct Branch {
     pub(super) id: BranchId,
     pub(super) message: Message,
-    /// Where the host has its body, as long as that streams.
+    /// Where its body came from, unless it is new; the host has it there as long as it streams.
     pub(super) source: Source,
     pub(super) stack: Vec<Frame>,
     /// Of a part of a fork: where its parent would have continued. The part goes on there only after a call.
@@ -97,6 +97,7 @@ impl Joined {
 pub(super) struct Inherited {
     splits: Vec<Split>,
     parameters: Parameters,
+    source: Source,
 }
 
 /// Where a fork was: the parts share it.
@@ -234,7 +235,7 @@ impl Branch {
     /// What its parts get.
     pub(super) fn inherited(&self) -> Inherited {
         let parameters = shared_parameters(&self.stack).cloned().unwrap_or_default();
-        Inherited { splits: self.splits.clone(), parameters }
+        Inherited { splits: self.splits.clone(), parameters, source: self.source }
     }
 
     /// A part of a message, without error handlers.
@@ -245,7 +246,7 @@ impl Branch {
         program: &Program,
     ) -> Box<Self> {
         let end = part.to.map_or(End::Nothing, |to| End::Send { to, receive: None });
-        let mut branch = Self::new(id, part.message, Source::Request, end);
+        let mut branch = Self::new(id, part.message, inherited.source, end);
         branch.splits.clone_from(&inherited.splits);
         if let Some(sequence) = part.sequence {
             // The stack is empty, so this is not too deep.

@@ -19,8 +19,9 @@ use std::sync::Arc;
 
 use base::limits::MEDIATED_EXCHANGES_MAX;
 use expression::{BodyUse, Budget};
+use model::Blame;
 
-use crate::message::Environment;
+use crate::message::{Direction, Environment};
 use crate::program::Program;
 use crate::service::Flow;
 use crate::{Failure, Message, Properties};
@@ -64,6 +65,8 @@ pub enum Event {
 pub struct Run {
     program: Arc<Program>,
     flow: Flow,
+    /// Who sent the message that it began with.
+    sender: Blame,
     /// One for everything.
     budget: Budget,
     branches: Few<BranchId, Box<Branch>>,
@@ -131,12 +134,17 @@ impl Run {
         let flow = Flow { fault: flow.fault.or_else(|| program.sequence("fault")), ..flow };
         let mut message = message;
         message.body.set_mapping(program.mapping.clone());
+        let sender = match message.direction {
+            Direction::Request => Blame::Client,
+            Direction::Response => Blame::Upstream,
+        };
         let mut first = Branch::new(0, message, Source::Request, End::Request);
         first.handlers.extend(flow.fault);
         first.restart(&program, flow.request);
         let mut run = Self {
             program,
             flow,
+            sender,
             budget,
             branches: Few::default(),
             ready: Queue::default(),

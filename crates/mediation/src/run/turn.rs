@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use expression::{BodyUse, Budget};
+use model::Blame;
 
 use super::branch::{self, Branch, End, Joined, Wait};
 use super::exchange;
 use super::fork::Aggregate;
-use super::{Ask, AskId, Context, Event, Run, Scene, Turn, Waiter};
+use super::{Ask, AskId, Context, Event, Run, Scene, Source, Turn, Waiter};
 use crate::message::{Direction, Environment, HTTP_SC, Kept};
 use crate::program::{Program, Step};
-use crate::{Failure, Message, Next, PropertyScope, PropertyValue, limits};
+use crate::{Code, Failure, Message, Next, PropertyScope, PropertyValue, limits};
 
 impl Run {
     pub(super) fn go(&mut self, environment: &dyn Environment, is_heavy: bool) -> Event {
@@ -240,9 +241,15 @@ impl Run {
     pub(super) fn fail(
         &mut self,
         mut branch: Box<Branch>,
-        failure: Failure,
+        mut failure: Failure,
         context: Context<'_>,
     ) -> Turn {
+        if failure.code == Code::MALFORMED_BODY && branch.message.body.is_malformed(&self.budget) {
+            failure.sender = match branch.source {
+                Source::Request => self.sender,
+                Source::Response(_) => Blame::Upstream,
+            };
+        }
         self.make_room(&mut branch);
         match branch.handle(context.program, failure, &self.budget) {
             Ok(()) => Turn::Go(branch),
@@ -372,7 +379,7 @@ impl Run {
     pub(super) fn loopback(&mut self, mut branch: Box<Branch>, context: Context<'_>) -> Turn {
         if branch.end == End::Response {
             let message = "a `loopback` in the sequence for responses would never end";
-            return Turn::Failed(branch, Failure::new(crate::Code::MEDIATION, message));
+            return Turn::Failed(branch, Failure::new(Code::MEDIATION, message));
         }
         self.leave(&branch);
         branch.message.direction = Direction::Response;

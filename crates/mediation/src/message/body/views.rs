@@ -6,8 +6,8 @@ use expression::mapping;
 use expression::{Budget, json};
 
 use super::{Before, Body, Source};
-use crate::Failure;
 use crate::message::{Format, form, formatter, multipart, soap};
+use crate::{Code, Failure};
 
 impl Body {
     /// As JSON; XML and forms are converted. `None` if it is text or bytes, or empty.
@@ -116,6 +116,12 @@ impl Body {
             // Not an envelope, or malformed.
             None => self.xml(budget),
         }
+    }
+
+    /// Whether it arrived like this, and is not what its content type says. It is read again, up to the error.
+    pub(crate) fn is_malformed(&self, budget: &Budget) -> bool {
+        let failed = || self.xml(budget).is_err_and(|failure| failure.code == Code::MALFORMED_BODY);
+        matches!(self.source, Source::Bytes(_)) && !self.is_new() && failed()
     }
 
     /// Whether it is XML that mediation made or edited.
