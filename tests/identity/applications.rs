@@ -207,8 +207,10 @@ fn what_a_file_has_is_not_taken_from_the_control_plane() {
     process.wait_for("application loaded");
     put(&manager, "orders", &orders.0, &["A"]);
     let origin = format!("https://{}", manager.process.address("https"));
-    let conflict =
-        format!("{origin}{PATH}/orders: error: the client ID `{}` is already served by ", orders.0);
+    let conflict = format!(
+        "{origin}{PATH}/orders: error: the client ID `{}` is already defined in ",
+        orders.0
+    );
     let line = process.wait_for(&conflict);
     assert!(line.contains("applications/a.toml"), "{line}");
     assert_eq!(fetch(&process, &of_orders).status_and_code(), "403 900908");

@@ -46,6 +46,28 @@ fn a_configuration_is_checked_with_the_files_that_it_names() {
 }
 
 #[test]
+fn files_are_checked_without_words_about_what_is_served() {
+    let files = Files::new();
+    let artefact = |element: &str| format!("<{element} xmlns=\"http://ws.apache.org/ns/synapse\"");
+    files.write("one.xml", &format!("{} name=\"s\"><log/></sequence>", artefact("sequence")));
+    let two = format!("{}>\n <sequence name=\"s\"/></definitions>", artefact("definitions"));
+    files.write("two.xml", &two);
+    files.write(
+        "entry.xml",
+        &format!("{} key=\"d\" src=\"file:data.xml\"/>", artefact("localEntry")),
+    );
+    files.write("data.xml", "<a/>");
+    files.write("other.xml", "<b/>");
+    let all = ["check", "one.xml", "two.xml", "entry.xml", "data.xml", "other.xml", "none.xml"];
+    let (code, text) = Process::run(files.folder(), &all);
+    assert_eq!(code, Some(1), "{text}");
+    let defined = "two.xml:2:2: error: the sequence `s` is already defined in one.xml";
+    assert!(text.contains(defined) && text.contains("none.xml: error: "), "{text}");
+    assert!(text.contains("other.xml:1:1: warning: ") && !text.contains("data.xml"), "{text}");
+    assert!(!text.contains("stays in use"), "{text}");
+}
+
+#[test]
 fn errors_of_reading_do_not_hide_those_of_compiling() {
     let files = Files::new();
     files.write(

@@ -11,6 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use foldhash::{HashMap, HashSet};
+use formats::synapse;
 use model::{Api, ApiState, Applications, ArtefactSet, Diagnostic, LoadedApi, Severity};
 
 use crate::part::{Claim, Content, Part, api_claims};
@@ -147,11 +148,13 @@ impl Catalogue {
         &self.applications
     }
 
-    /// The diagnostics of a file, a path claimed by another one included.
-    pub(crate) fn diagnostics(&self, file: &Path) -> Vec<Diagnostic> {
+    /// The diagnostics of a file, a path claimed by another one included. `is_read`: by an artefact, as data.
+    pub(crate) fn diagnostics(&self, file: &Path, is_read: bool) -> Vec<Diagnostic> {
         let Some(entry) = self.files.get(file) else { return Vec::new() };
         let mut diagnostics = entry.diagnostics.clone();
         diagnostics.extend(entry.candidate.as_ref().and_then(|part| self.contested(file, part)));
+        let is_data = |found: &Diagnostic| found.help.as_deref() == Some(synapse::NO_ARTEFACT);
+        diagnostics.retain(|found| !is_read || !is_data(found));
         diagnostics
     }
 
@@ -335,8 +338,8 @@ impl Catalogue {
         Some(Diagnostic {
             severity: Severity::Error,
             file: file.to_owned(),
-            place: None,
-            message: format!("{claim} is already served by {}", owner.display()),
+            place: part.place_of(claim, file),
+            message: format!("{claim} is already defined in {}", owner.display()),
             help: Some(claim.help().to_owned()),
         })
     }

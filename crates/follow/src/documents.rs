@@ -5,7 +5,7 @@
 //! symbolic links.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::hash::{BuildHasher, RandomState};
 use std::io::Read;
@@ -90,22 +90,30 @@ pub fn check(
     let (fetch, hashing) = (Arc::clone(fetch), RandomState::new());
     let rules = Rules { defaults: defaults.clone(), roots, fetch, hashing };
     let mut catalogue = Catalogue::default();
-    let content = |file: &Path| match read_bounded(file) {
-        Ok(text) => rules.read(file, &text, &Beside::Disk).content,
-        Err(problem) => Content::unreadable(file, problem),
+    let reading = |file: &Path| match read_bounded(file) {
+        Ok(text) => rules.read(file, &text, &Beside::Disk),
+        Err(problem) => {
+            Reading { content: Content::unreadable(file, problem), refs: BTreeMap::new() }
+        }
     };
     let mut files: Vec<Arc<Path>> = walked.files.into_keys().collect();
     files.sort();
-    let mut rests = Vec::new();
+    let (mut rests, mut referred) = (Vec::new(), BTreeSet::new());
     let changes = files.iter().map(|file| {
-        let mut content = content(file);
+        let Reading { mut content, refs } = reading(file);
         rests.extend(content.rest.take());
+        referred.extend(refs.into_keys());
         (Arc::clone(file), Found::Read(Box::new(content)))
     });
     let changes = changes.collect();
     catalogue.apply(changes);
     let mut diagnostics = walked.problems;
-    diagnostics.extend(files.iter().flat_map(|file| catalogue.diagnostics(file)));
+    for problem in &mut diagnostics {
+        // Nothing was loaded before.
+        problem.help = problem.help.take().filter(|help| help != walk::CANNOT_BE_READ);
+    }
+    let of = |file: &Arc<Path>| catalogue.diagnostics(file, referred.contains(&**file));
+    diagnostics.extend(files.iter().flat_map(of));
     let (apis, artefacts) = (catalogue.apis(), catalogue.artefacts());
     let mut readable = artefacts.clone();
     for rest in rests {

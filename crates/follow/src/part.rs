@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use formats::openapi::{self, normalised};
 use formats::synapse;
-use model::{Api, Application, ArtefactKind, ArtefactSet, Diagnostic, KeyCredential, Severity};
+use model::{
+    Api, Application, ArtefactKind, ArtefactSet, Diagnostic, KeyCredential, Place, Severity,
+};
 
 use crate::shared::Shared;
 
@@ -106,6 +108,14 @@ impl Part {
                 std::iter::once(Claim::Application(application.name.clone())).chain(keys).collect()
             }
         }
+    }
+
+    /// Where `file`, which it was read from, makes a claim, if that is known.
+    pub(crate) fn place_of(&self, claim: &Claim, file: &Path) -> Option<Place> {
+        let (Self::Artefacts(set), Claim::Artefact(kind, name)) = (self, claim) else {
+            return None;
+        };
+        synapse::place_in(set, file, (*kind, name))
     }
 }
 

@@ -211,7 +211,7 @@ fn an_invalid_change_keeps_the_last_valid_version_until_it_is_corrected() {
 fn of_two_files_that_claim_one_path_the_served_one_stays_and_the_other_waits() {
     let mut scene = Scene::new(&[("apis/z.yaml", "/a")]);
     scene.replace("apis/a.yaml", &api("/a"));
-    scene.until_diagnostic("already served by");
+    scene.until_diagnostic("already defined in");
     assert!(scene.status.to_json().contains("z.yaml"));
     fs::remove_file(scene.path("apis/z.yaml")).unwrap();
     scene.until_that(|snapshot| {

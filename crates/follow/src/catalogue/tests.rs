@@ -110,14 +110,14 @@ fn the_diagnostic_of_a_waiting_file_names_both_files() {
     play(&mut catalogue, "a=/x");
     let applied = play(&mut catalogue, "b=/x");
     assert_eq!(applied.rejected, [Arc::from(Path::new("b"))]);
-    let diagnostics = catalogue.diagnostics(Path::new("b"));
+    let diagnostics = catalogue.diagnostics(Path::new("b"), false);
     let [diagnostic] = diagnostics.as_slice() else { panic!("{diagnostics:?}") };
     assert!(diagnostic.message.contains("`/x`"), "{diagnostic}");
-    assert!(diagnostic.message.ends_with("by a"), "{diagnostic}");
+    assert!(diagnostic.message.ends_with("in a"), "{diagnostic}");
     assert_eq!(diagnostic.file, Path::new("b"));
     let applied = play(&mut catalogue, "a-");
     assert!(applied.touched.contains(Path::new("b")), "its diagnostic is gone");
-    assert_eq!(catalogue.diagnostics(Path::new("b")), []);
+    assert_eq!(catalogue.diagnostics(Path::new("b"), false), []);
 }
 
 #[test]
@@ -166,9 +166,9 @@ fn of_two_files_with_one_artefact_the_served_one_stays() {
         set.artefacts.iter().map(|one| one.name.clone()).collect::<Vec<_>>().join(" ")
     };
     assert_eq!(names(&catalogue), "one two");
-    let diagnostics = catalogue.diagnostics(Path::new("b.car"));
+    let diagnostics = catalogue.diagnostics(Path::new("b.car"), false);
     let [diagnostic] = diagnostics.as_slice() else { panic!("{diagnostics:?}") };
-    assert_eq!(diagnostic.message, "the proxy `two` is already served by a.car");
+    assert_eq!(diagnostic.message, "the proxy `two` is already defined in a.car");
     catalogue.apply(vec![(Path::new("a.car").into(), Found::Removed)]);
     assert_eq!(names(&catalogue), "two three");
 }

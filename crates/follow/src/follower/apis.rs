@@ -280,10 +280,14 @@ impl Follower {
         }
         // A later batch may have freed what an earlier one waited for.
         applied.rejected.retain(|file| self.catalogue.is_rejected(file));
-        let mut touched: Vec<_> = applied.touched.iter().collect();
+        let read = applied.touched.iter().filter_map(|file| self.references.get(file)).flatten();
+        let read = read.filter(|file| self.catalogue.knows(file));
+        let mut touched: Vec<_> = applied.touched.iter().chain(read).cloned().collect();
         touched.sort_unstable_by(|one, other| one.as_os_str().cmp(other.as_os_str()));
-        for file in touched {
-            self.post(file, self.catalogue.diagnostics(file));
+        touched.dedup();
+        for file in &touched {
+            let is_read = self.referrers.contains_key(file);
+            self.post(file, self.catalogue.diagnostics(file, is_read));
         }
     }
 

@@ -49,7 +49,7 @@ fn of_two_files_with_one_name_the_served_one_stays() {
     scene.copy("b.car", &car(&[proxy("one")]));
     scene.until("proxy:one");
     scene.copy("a.car", &car(&[proxy("one"), proxy("two")]));
-    scene.until_diagnostic("the proxy `one` is already served by");
+    scene.until_diagnostic("the proxy `one` is already defined in");
     fs::remove_file(scene.path("artifacts/b.car")).unwrap();
     scene.until("proxy:one proxy:two");
 }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use model::{Artefact, ArtefactKind, ArtefactSet, CompositeApplication};
+use model::{Artefact, ArtefactKind, ArtefactSet, CompositeApplication, Place};
 
 use crate::report::{Report, shorten, suggest};
 
@@ -42,6 +42,26 @@ pub(super) struct Origin<'o> {
     pub(super) application: Option<&'o Arc<CompositeApplication>>,
 }
 
+/// The help of the warning about a file that is no artefact. One that an artefact reads needs none.
+pub const NO_ARTEFACT: &str = "the file is not read; move it if it is data";
+
+/// Where `file`, which `set` was read from, defines the artefact of this kind and name. `None`: in an archive.
+#[must_use]
+pub fn place_in(
+    set: &ArtefactSet,
+    file: &Path,
+    (kind, name): (ArtefactKind, &str),
+) -> Option<Place> {
+    let artefact = set.artefacts.iter().find(|artefact| artefact.file == file)?;
+    let document = xml::Document::parse(&artefact.bytes).ok()?;
+    let root = document.element()?;
+    let is_it = |node: &xml::Node<'_>| {
+        node.local_name() == kind.element() && named(*node, kind).is_some_and(|own| own == name)
+    };
+    let found = std::iter::once(root).chain(root.elements()).find(is_it)?;
+    Some(place_of(found))
+}
+
 /// An XML file of its own.
 pub(super) fn read_file(
     file: &Path,
@@ -60,7 +80,7 @@ pub(super) fn read_file(
     if root.namespace() != NAMESPACE && kind_of(root).is_none() && !is_deployed {
         let message =
             format!("the document element `{}` is not an artefact", shorten(root.local_name()));
-        report.warning(place_of(root), message, "the file is not read; move it if it is data");
+        report.warning(place_of(root), message, NO_ARTEFACT);
         return ArtefactSet::default();
     }
     let origin = Origin { file: file.to_owned(), version: String::new(), application: None };
@@ -151,13 +171,23 @@ fn checked_kind(
     Some(kind)
 }
 
+/// The attribute with the name.
+fn key_of(kind: ArtefactKind) -> &'static str {
+    if kind == ArtefactKind::LocalEntry { "key" } else { "name" }
+}
+
 fn name_of(node: xml::Node<'_>, kind: ArtefactKind, report: &mut Report) -> Option<String> {
-    let key = if kind == ArtefactKind::LocalEntry { "key" } else { "name" };
-    let name = node.attribute("", key).filter(|name| !name.trim().is_empty());
+    let key = key_of(kind);
+    let name = named(node, kind);
     if name.is_none() {
         let message = format!("`{}` has no `{key}`", kind.element());
         report.error(place_of(node), message, format!("add {key}=\"...\""));
     }
+    name
+}
+
+fn named(node: xml::Node<'_>, kind: ArtefactKind) -> Option<String> {
+    let name = node.attribute("", key_of(kind)).filter(|name| !name.trim().is_empty());
     name.map(|name| match kind {
         ArtefactKind::Api => model::api_key(name, node.attribute("", "version")),
         ArtefactKind::Proxy

@@ -274,7 +274,10 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
             "resource" => continue,
             "feature" | "attribute" => {
                 child.ignore(&["name", "value"]);
-                let message = format!("`{}` of a Java processor has no effect", child.name());
+                let message = format!(
+                    "`{}` configures a Java processor and has no effect here",
+                    child.name()
+                );
                 compiler.warning(&child, message, None);
             }
             _ => {

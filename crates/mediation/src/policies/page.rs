@@ -136,7 +136,7 @@ paths:
 ";
 
 /// Of the policy that reads a token: no other operation needs one.
-const SECURED: &str = "      summary: Needs a bearer token, such as that in penstock-data/token.
+const SECURED: &str = "      summary: Needs a token with this claim, of an application that has a subscription to this API.
       security:
         - token: []
 ";
