@@ -23,9 +23,9 @@ x-penstock-policies:
   policy, an unknown parameter or an invalid value is an error, and the API is not served.
 - Names and parameters are those of WSO2 API Manager's policies where it has the policy.
 - A *template* is text with [expressions](expressions.md): `${headers.x}`, `${payload.x}`, `${params.queryParams.x}`,
-  `${params.pathParams.x}`, and properties as `${props.synapse.API_NAME}`, or as `${props.synapse[\"api.ut.resource\"]}` if
-  the name has a dot. The properties are `API_NAME`, `SYNAPSE_REST_API_VERSION`, `REST_API_CONTEXT`, `api.ut.resource`,
-  `api.ut.HTTP_METHOD`, `jwt_claims`, and in policies for faults `ERROR_CODE`.
+  `${params.pathParams.x}`, and properties as `${props.synapse.API_NAME}`, or as `${props.synapse[\"api.ut.resource\"]}`
+  if the name has a dot. The properties are `API_NAME`, `SYNAPSE_REST_API_VERSION`, `REST_API_CONTEXT`,
+  `api.ut.resource`, `api.ut.HTTP_METHOD`, `jwt_claims`, and in policies for faults `ERROR_CODE`.
 - Operations without policies have no overhead. Bodies stream unless a policy reads or replaces them; the limits of held
   bodies then apply (`held_body_bytes_max`).
 - The policies for faults run on every fault of the gateway once the operation is known, a rejected token included. If
