@@ -345,6 +345,8 @@ fn a_malformed_body_is_the_fault_of_whoever_sent_it() {
     let calls = format!("<call>{ENDPOINT}</call>");
     let template = "<payloadFactory media-type=\"json\" template-type=\"freemarker\"><format><![CDATA[{\"a\":]]>\
         </format></payloadFactory>";
+    let to_xml =
+        "<property name=\"messageType\" value=\"application/xml\" scope=\"axis2\"/>".to_owned();
     let clones = format!("<clone><target><sequence>{reads}<respond/></sequence></target></clone>");
     let inward = |steps: &str| format!("<inSequence>{steps}<respond/></inSequence>");
     let malformed = "<html>oop";
@@ -356,6 +358,7 @@ fn a_malformed_body_is_the_fault_of_whoever_sent_it() {
         (inward(&format!("{calls}{clones}")), "{}", "upstream"),
         (inward(&makes("mc.setPayloadXML('<a>')")), "{}", "gateway"),
         (inward(template), "{}", "gateway"),
+        (inward(&to_xml), "{\"a\":\"\\u0001\"}", "gateway"),
     ] {
         let upstream = Upstream::responding(move |_| {
             let fields =

@@ -120,7 +120,12 @@ impl Body {
 
     /// Whether it arrived like this, and is not what its content type says. It is read again, up to the error.
     pub(crate) fn is_malformed(&self, budget: &Budget) -> bool {
-        let failed = || self.xml(budget).is_err_and(|failure| failure.code == Code::MALFORMED_BODY);
+        let read = || match self.format {
+            // Not all JSON can become XML.
+            Format::Json => self.json(budget).map(drop),
+            _ => self.xml(budget).map(drop),
+        };
+        let failed = || read().is_err_and(|failure| failure.code == Code::MALFORMED_BODY);
         matches!(self.source, Source::Bytes(_)) && !self.is_new() && failed()
     }
 
