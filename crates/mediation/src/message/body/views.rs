@@ -120,10 +120,13 @@ impl Body {
 
     /// Whether it arrived like this, and is not what its content type says. It is read again, up to the error.
     pub(crate) fn is_malformed(&self, budget: &Budget) -> bool {
-        let read = || match self.format {
+        let read = || {
             // Not all JSON can become XML.
-            Format::Json => self.json(budget).map(drop),
-            _ => self.xml(budget).map(drop),
+            if self.format == Format::Json {
+                self.json(budget).map(drop)
+            } else {
+                self.xml(budget).map(drop)
+            }
         };
         let failed = || read().is_err_and(|failure| failure.code == Code::MALFORMED_BODY);
         matches!(self.source, Source::Bytes(_)) && !self.is_new() && failed()
