@@ -11,7 +11,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use foldhash::{HashMap, HashSet};
-use formats::synapse;
 use model::{Api, ApiState, Applications, ArtefactSet, Diagnostic, LoadedApi, Severity};
 
 use crate::part::{Claim, Content, Part, api_claims};
@@ -153,8 +152,11 @@ impl Catalogue {
         let Some(entry) = self.files.get(file) else { return Vec::new() };
         let mut diagnostics = entry.diagnostics.clone();
         diagnostics.extend(entry.candidate.as_ref().and_then(|part| self.contested(file, part)));
-        let is_data = |found: &Diagnostic| found.help.as_deref() == Some(synapse::NO_ARTEFACT);
-        diagnostics.retain(|found| !is_read || !is_data(found));
+        // All that such a file is warned of is that it has no artefact.
+        let has_none = self.artefacts.get(file).is_some_and(|set| set.artefacts.is_empty());
+        if is_read && has_none {
+            diagnostics.retain(|found| found.severity == Severity::Error);
+        }
         diagnostics
     }
 

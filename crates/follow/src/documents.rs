@@ -108,10 +108,6 @@ pub fn check(
     let changes = changes.collect();
     catalogue.apply(changes);
     let mut diagnostics = walked.problems;
-    for problem in &mut diagnostics {
-        // Nothing was loaded before.
-        problem.help = problem.help.take().filter(|help| help != walk::CANNOT_BE_READ);
-    }
     let of = |file: &Arc<Path>| catalogue.diagnostics(file, referred.contains(&**file));
     diagnostics.extend(files.iter().flat_map(of));
     let (apis, artefacts) = (catalogue.apis(), catalogue.artefacts());

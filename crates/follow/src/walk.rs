@@ -106,10 +106,6 @@ impl Kind {
     }
 }
 
-/// What to do about a root that cannot be read, where it may have been read before.
-pub(crate) const CANNOT_BE_READ: &str =
-    "correct the path or its permissions; what was loaded from it stays in use";
-
 /// Lists the files in `roots`. `enter` is called with each folder before it is listed, so that a
 /// watch set there misses nothing. Symbolic links are followed; each folder is entered once for each
 /// kind, however many links lead to it.
@@ -145,7 +141,7 @@ fn walk_kind(
             Err(error) => walked.problems.push(problem(
                 root,
                 &format!("cannot be read: {error}"),
-                CANNOT_BE_READ,
+                "correct the path or its permissions",
             )),
         }
     }

@@ -42,9 +42,6 @@ pub(super) struct Origin<'o> {
     pub(super) application: Option<&'o Arc<CompositeApplication>>,
 }
 
-/// The help of the warning about a file that is no artefact. One that an artefact reads needs none.
-pub const NO_ARTEFACT: &str = "the file is not read; move it if it is data";
-
 /// Where `file`, which `set` was read from, defines the artefact of this kind and name. `None`: in an archive.
 #[must_use]
 pub fn place_in(
@@ -80,7 +77,7 @@ pub(super) fn read_file(
     if root.namespace() != NAMESPACE && kind_of(root).is_none() && !is_deployed {
         let message =
             format!("the document element `{}` is not an artefact", shorten(root.local_name()));
-        report.warning(place_of(root), message, NO_ARTEFACT);
+        report.warning(place_of(root), message, "the file is not read; move it if it is data");
         return ArtefactSet::default();
     }
     let origin = Origin { file: file.to_owned(), version: String::new(), application: None };

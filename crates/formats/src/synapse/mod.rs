@@ -22,7 +22,7 @@ use model::{ArtefactSet, Diagnostic};
 
 use crate::report::Report;
 
-pub use artefact::{NO_ARTEFACT, place_in};
+pub use artefact::place_in;
 pub use parameters::Parameter;
 pub use role::{Role, enters};
 
