@@ -97,6 +97,14 @@ pub trait EvalContext {
     fn xml_header(&self) -> Result<Option<&xml::Document>, Error> {
         self.xml()
     }
+    /// The beginning of the same, up to where `xml::DocumentFeed::cut` ends it, for conditions that it may decide. `None` if
+    /// it is not worth while.
+    ///
+    /// # Errors
+    /// [`Error::Budget`]
+    fn xml_beginning(&self) -> Result<Option<&xml::Document>, Error> {
+        Ok(None)
+    }
     /// Milliseconds since the Unix epoch, from the host's clock.
     fn unix_ms(&self) -> i64;
 }

@@ -197,9 +197,7 @@ impl Expression {
     /// As [`Expression::evaluate`], except [`Error::Missing`].
     pub fn holds(&self, context: &dyn EvalContext, budget: &Budget) -> Result<bool, Error> {
         match &self.language {
-            Language::Xpath(path) => {
-                xpath_bridge::evaluate_once(path, context, budget, |found| Ok(found.boolean()))
-            }
+            Language::Xpath(path) => xpath_bridge::holds(path, context, budget),
             Language::Property(scope, name) => {
                 if xpath_bridge::property_nodes(context, *scope, name).is_some() {
                     return Ok(true);

@@ -40,6 +40,20 @@ pub(crate) fn evaluate_once<T>(
     take(evaluate(expression, context, (header, Some(&pool)), budget)?)
 }
 
+/// Evaluates `expression` as a condition: on the beginning of the body if that decides it, else on the body.
+pub(crate) fn holds(
+    expression: &SynapseXPath,
+    context: &dyn EvalContext,
+    budget: &Budget,
+) -> Result<bool, Error> {
+    let beginning = if expression.may_end_early() { context.xml_beginning()? } else { None };
+    let is_decided = match beginning {
+        Some(_) => evaluate(expression, context, (beginning, None), budget)?.boolean(),
+        None => false,
+    };
+    Ok(is_decided || evaluate_once(expression, context, budget, |found| Ok(found.boolean()))?)
+}
+
 /// Evaluates `expression` on the body, or on `document` if there is one. Without a `pool` it can make no documents.
 pub(crate) fn evaluate<'c>(
     expression: &SynapseXPath,

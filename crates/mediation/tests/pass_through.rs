@@ -151,6 +151,41 @@ fn a_body_that_is_read_to_choose_is_held_first() {
 }
 
 #[test]
+fn what_the_beginning_of_a_body_decides_reads_no_further() {
+    let order = |symbol: &str| format!("<order><symbol>{symbol}</symbol></order>");
+    let (ibm, others) = (order("IBM"), order("MSFT").repeat(100));
+    let send = "<send><endpoint key=\"address\"/></send>";
+    // What is not read is not known to be malformed.
+    for (condition, body, url) in [
+        ("xpath=\"//symbol = 'IBM'\"", format!("<orders>{ibm}{others}"), Ok("http://address/")),
+        ("xpath=\"//symbol != 'IBM'\"", format!("<orders>{ibm}{others}"), Err(Detour::Run)),
+        ("xpath=\"//symbol = 'IBM'\"", format!("<orders>{others}{ibm}"), Err(Detour::Run)),
+        (
+            "xpath=\"//symbol = 'IBM'\"",
+            format!("<orders>{others}{ibm}</orders>"),
+            Ok("http://address/"),
+        ),
+        ("xpath=\"//symbol = 'IBM'\"", format!("<orders>{others}</orders>"), Ok("http://implied/")),
+        (
+            "source=\"//order[1]/symbol\" regex=\"IBM\"",
+            format!("<orders>{ibm}{others}"),
+            Err(Detour::Run),
+        ),
+    ] {
+        let program = program(&format!(
+            "{ENDPOINTS}<endpoint name=\"implied\"><address uri=\"http://implied/\"/></endpoint>\
+             <sequence name=\"in\"><filter {condition}>{send}</filter></sequence>"
+        ));
+        let mut all = requests().into_iter();
+        let (_, mut request) = all.find(|(what, _)| what == "POST text/xml, body: true").unwrap();
+        let what = format!("{condition} on {} bytes", body.len());
+        request.hold(body);
+        let target = found(&program, &request);
+        assert_eq!(target.as_ref().map(|target| &*target.url), url.as_ref().copied(), "{what}");
+    }
+}
+
+#[test]
 fn a_body_that_takes_long_to_read_needs_a_run() {
     let program = program(&format!(
         "{ENDPOINTS}<sequence name=\"in\"><filter xpath=\"json-eval($.order)\">\

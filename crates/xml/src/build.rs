@@ -419,6 +419,13 @@ impl Tree {
         parent != NO_PARENT
     }
 
+    /// Adds a text of one byte to the innermost open element, if there is one.
+    pub(crate) fn end_early(&mut self, at: u32) {
+        if self.top.0 != ROOT {
+            self.push_text(TEXT, Span { start: at, len: 1 });
+        }
+    }
+
     #[inline]
     fn push_text(&mut self, kind: u32, span: Span) {
         self.push(span.start, kind | (span.len << VALUE_SHIFT));

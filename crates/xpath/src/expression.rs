@@ -176,6 +176,13 @@ impl Expression {
         is_sure
     }
 
+    /// Whether the document has to be parsed no further if the expression, as a condition, is true of its beginning, which
+    /// `xml::DocumentFeed::cut` returned. Its variables are the document's own nodes, or have nothing to do with it.
+    #[must_use]
+    pub fn is_steady(&self) -> bool {
+        self.plan.is_steady()
+    }
+
     /// Whether it matters which node of a document it is evaluated on. Its variables and functions are not considered.
     #[must_use]
     pub fn reads_context_node(&self) -> bool {

@@ -57,6 +57,7 @@ pub mod regex;
 mod replace;
 mod scan;
 mod sink;
+mod steady;
 pub mod synapse;
 mod test;
 mod value;

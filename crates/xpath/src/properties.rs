@@ -3,7 +3,7 @@
 mod generate;
 mod reference;
 
-use xml::Document;
+use xml::{Document, DocumentFeed, Options};
 
 use crate::budget::Budget;
 use crate::context::{Context, NoBindings, StaticContext};
@@ -35,8 +35,11 @@ fn small() -> Budget {
 /// If the property doesn't hold.
 pub fn agreement(input: &[u8]) {
     let mut choices = Choices::of_bytes(input);
-    let expression = generate::expression(&mut choices);
-    check(&generate::document(&mut choices), &expression);
+    let (expression, condition) =
+        (generate::expression(&mut choices), generate::condition(&mut choices));
+    let document = generate::document(&mut choices);
+    check(&document, &expression);
+    check(&document, &condition);
     if let Ok(text) = std::str::from_utf8(input) {
         any_text(text);
     }
@@ -61,11 +64,36 @@ fn any_text(text: &str) {
 }
 
 fn check(text: &str, expression: &str) {
-    check_on(
-        &Document::parse(text.as_bytes()).expect("generated documents are well-formed"),
-        expression,
-    );
+    let document = Document::parse(text.as_bytes()).expect("generated documents are well-formed");
+    check_on(&document, expression);
+    check_beginnings(text, &document, expression);
 }
+
+/// What is true of a beginning, if [`Expression::is_steady`], is true of the document. Returns how many beginnings decide it.
+fn check_beginnings(text: &str, document: &Document, expression: &str) -> usize {
+    let compiled =
+        Expression::compile(expression, &Prefixes).expect("generated expressions are valid");
+    if !compiled.is_steady() {
+        return 0;
+    }
+    let holds = |document: &Document| {
+        let context = Context::new(document.root());
+        let holds = compiled.evaluate_boolean(context, &mut NoBindings, &Budget::large());
+        holds.expect("within the budget")
+    };
+    let is_decided = |part: &&[u8]| {
+        let mut feed = DocumentFeed::new(&Options::default());
+        feed.feed(part).expect("generated documents are well-formed");
+        holds(&feed.cut())
+    };
+    let ends = (1..text.len()).step_by(1 + text.len() / BEGINNINGS_MAX);
+    let decided = ends.filter_map(|end| text.as_bytes().get(..end)).filter(is_decided).count();
+    assert!(decided == 0 || holds(document), "{text}\n{expression}");
+    decided
+}
+
+/// The beginnings that one document is checked with.
+const BEGINNINGS_MAX: usize = 40;
 
 fn check_on(document: &Document, expression: &str) {
     let text = document.root().string_value();
@@ -115,7 +143,55 @@ mod tests {
             let document = generate::document(&mut choices);
             for _ in 0..12 {
                 check(&document, &generate::expression(&mut choices));
+                check(&document, &generate::condition(&mut choices));
             }
+        }
+    }
+
+    #[test]
+    fn beginnings_decide_what_cannot_change() {
+        let text = "<r><a n='1'><b>x</b><b>7</b></a><c>y<b>x</b></c><a n='2'><b>IBM</b></a></r>";
+        let document = Document::parse(text.as_bytes()).unwrap();
+        let decided = [
+            "//b",
+            "/r/a/@n",
+            "//b = 'x'",
+            "//b/text() = 'x'",
+            "//b[. = 'x']",
+            "//a[1]/b[2] > 6",
+            "'x' = //b",
+            "/r/a[b = 'x']",
+            "//*[local-name() = 'b'] = 'x' and boolean(//a)",
+            "//a[@n != '3'][b] or //q",
+            "//a/@n != '3'",
+            "contains(//b, 'x')",
+            "starts-with(//c, 'y')",
+            "string(//b) = 'x'",
+            "normalize-space(/r/c/b) = 'x'",
+            "//a | //c",
+        ];
+        for expression in decided {
+            assert!(check_beginnings(text, &document, expression) > 0, "{expression}");
+        }
+        // True of a beginning, but not steady; or steady, but not true of one.
+        let undecided = [
+            "not(//q)",
+            "count(//b) = 1",
+            "//b[last()] = 'x'",
+            "//a[b][2]",
+            "//b[following::c]",
+            "//b/..",
+            "//a[text()]",
+            "//b/text()",
+            "//r != 'x'",
+            "//a = //c",
+            "string(//q) = ''",
+            "contains(//q, '')",
+            "//c = 'y'",
+            "string(/r) = 'x'",
+        ];
+        for expression in undecided {
+            assert_eq!(check_beginnings(text, &document, expression), 0, "{expression}");
         }
     }
 

@@ -211,6 +211,7 @@ pub struct SynapseXPath {
     variables: Vec<Variable>,
     reads_body: bool,
     reads_header_alone: bool,
+    is_steady: bool,
 }
 
 struct Names<'n> {
@@ -310,6 +311,9 @@ impl SynapseXPath {
             || parts[1]
             || reads(Part::Header);
         let reads_context_node = expression.reads_context_node();
+        let is_steady = !names_fault
+            && expression.is_steady()
+            && without_envelope.as_ref().is_none_or(crate::Expression::is_steady);
         Ok(Self {
             expression,
             without_envelope,
@@ -317,6 +321,7 @@ impl SynapseXPath {
             variables,
             reads_body,
             reads_header_alone,
+            is_steady,
         })
     }
 
@@ -324,6 +329,13 @@ impl SynapseXPath {
     #[must_use]
     pub fn reads_header_alone(&self) -> bool {
         self.reads_body && self.reads_header_alone
+    }
+
+    /// Whether it reads the message's body, of which the beginning is enough if it is true of that:
+    /// [`crate::Expression::is_steady`].
+    #[must_use]
+    pub fn may_end_early(&self) -> bool {
+        self.reads_body && self.is_steady
     }
 
     /// Whether the expression reads the message's body. Properties don't need it, except `FAULT`.

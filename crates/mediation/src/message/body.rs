@@ -44,6 +44,8 @@ pub struct Body {
     header: Option<Arc<xml::Document>>,
     /// An envelope up to its body.
     xml_header: OnceCell<Box<xml::Document>>,
+    /// Of a long document, if it is well-formed.
+    xml_beginning: OnceCell<Option<Box<xml::Document>>>,
     /// An edited view, written.
     written: OnceCell<Bytes>,
     /// A compressed body without its coding.
@@ -386,7 +388,8 @@ impl Body {
             (self.is_adopted, self.is_noted) = (true, true);
         }
         if matches!(self.source, Source::Bytes(_) | Source::Written(_)) {
-            (self.json, self.xml, self.xml_header) = Default::default();
+            (self.json, self.xml) = Default::default();
+            (self.xml_header, self.xml_beginning) = Default::default();
             (self.plain, self.decoded) = Default::default();
             budget.release_memory(self.charged.take());
         }

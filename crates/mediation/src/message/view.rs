@@ -289,6 +289,11 @@ impl EvalContext for View<'_> {
         xml.map_err(|failure| body(failure, self.budget))
     }
 
+    fn xml_beginning(&self) -> Result<Option<&xml::Document>, Error> {
+        let xml = self.message.body.xml_beginning(self.budget);
+        xml.map_err(|failure| body(failure, self.budget))
+    }
+
     fn unix_ms(&self) -> i64 {
         self.environment.unix_ms()
     }

@@ -77,9 +77,13 @@ impl DocumentFeed {
         })
     }
 
-    /// The document as far as it was fed; elements that are open end there. What follows is not checked.
+    /// The document as far as it was fed. Elements that are open end there, the innermost one with a text of U+0000, which
+    /// no document has: so the string value of none of them is a text of the whole document. What follows is not checked.
     #[must_use]
-    pub fn cut(self) -> Document {
+    pub fn cut(mut self) -> Document {
+        let text = &mut self.source.input.text;
+        self.tree.end_early(number(text.len()));
+        text.push('\0');
         self.into_document()
     }
 

@@ -98,6 +98,31 @@ pub(crate) fn expression(choices: &mut Choices) -> String {
     }
 }
 
+/// A condition on such a document, which its beginning decides more often than others.
+pub(crate) fn condition(choices: &mut Choices) -> String {
+    let one = simple_condition(choices);
+    match choices.below(3) {
+        0 => one,
+        1 => format!("{one} and {}", simple_condition(choices)),
+        _ => format!("{one} or {}", simple_condition(choices)),
+    }
+}
+
+fn simple_condition(choices: &mut Choices) -> String {
+    let (path, word) = (path(choices, 2), choices.pick(WORDS));
+    let comparison = comparison(choices);
+    match choices.below(8) {
+        0 => format!("boolean({path})"),
+        1 => format!("{path} {comparison} {}", choices.below(4)),
+        2 => format!("{path} {comparison} '{word}'"),
+        3 => format!("'{word}' {comparison} {path}"),
+        4 => format!("contains({path}, '{word}')"),
+        5 => format!("starts-with({path}, '{word}')"),
+        6 => format!("string({path}) {comparison} '{word}'"),
+        _ => format!("normalize-space({path}) {comparison} '{word}'"),
+    }
+}
+
 const AXES: &[&str] = &[
     "ancestor",
     "ancestor-or-self",

@@ -118,6 +118,42 @@ impl Body {
         }
     }
 
+    /// The beginning of a long document that nobody has parsed, for conditions that it may decide: what follows is then not
+    /// parsed. If they are not decided, the beginning was parsed in vain, which is not much.
+    ///
+    /// # Errors
+    /// The budget; the body cannot be decoded.
+    pub fn xml_beginning(&self, budget: &Budget) -> Result<Option<&xml::Document>, Failure> {
+        /// Of a document, one in so many bytes is its beginning.
+        const PART: usize = 8;
+        /// A shorter beginning is not worth while.
+        const BYTES_MIN: usize = 256;
+        let is_xml = self.format == Format::Xml || soap::namespace(self.format).is_some();
+        let is_read = matches!(self.source, Source::Bytes(_) | Source::Written(_));
+        if !is_xml || !is_read || self.xml.get().is_some() {
+            return Ok(None);
+        }
+        if let Some(known) = self.xml_beginning.get() {
+            return Ok(known.as_deref());
+        }
+        let Some(bytes) = self.content(budget)? else { return Ok(None) };
+        let Some(part) = bytes.get(..bytes.len() / PART).filter(|part| part.len() >= BYTES_MIN)
+        else {
+            return Ok(None);
+        };
+        let document = self.charge(budget, || {
+            budget.charge_reading(part.len())?;
+            let mut feed = xml::DocumentFeed::new(&xml::Options::default());
+            if feed.feed(part).is_err() {
+                return Ok(None);
+            }
+            let document = Box::new(feed.cut());
+            budget.charge_memory(document.heap_bytes())?;
+            Ok(Some(document))
+        })?;
+        Ok(self.xml_beginning.get_or_init(|| document).as_deref())
+    }
+
     /// Whether it arrived like this, and is not what its content type says. It is read again, up to the error.
     pub(crate) fn is_malformed(&self, budget: &Budget) -> bool {
         let read = || {
@@ -168,7 +204,8 @@ impl Body {
         }
         self.edits = self.edits.saturating_add(1);
         self.source = Source::Xml;
-        (self.json, self.xml_header, self.payload) = Default::default();
+        (self.json, self.payload) = Default::default();
+        (self.xml_header, self.xml_beginning) = Default::default();
         self.written = OnceCell::new();
         Ok(self.xml.get_mut().map(|document| &mut **document))
     }
