@@ -97,11 +97,11 @@ pub trait EvalContext {
     fn xml_header(&self) -> Result<Option<&xml::Document>, Error> {
         self.xml()
     }
-    /// The beginning of the same, up to where `xml::DocumentFeed::cut` ends it, for conditions that it may decide. `None` if
-    /// it is not worth while.
+    /// The beginning of the same with its document element, as `xml::DocumentFeed::cut` ends it, for conditions that it may
+    /// decide. `None` if it is not worthwhile.
     ///
     /// # Errors
-    /// [`Error::Budget`]
+    /// The budget; the body cannot be decoded.
     fn xml_beginning(&self) -> Result<Option<&xml::Document>, Error> {
         Ok(None)
     }

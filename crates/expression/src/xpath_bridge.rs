@@ -46,12 +46,17 @@ pub(crate) fn holds(
     context: &dyn EvalContext,
     budget: &Budget,
 ) -> Result<bool, Error> {
-    let beginning = if expression.may_end_early() { context.xml_beginning()? } else { None };
-    let is_decided = match beginning {
-        Some(_) => evaluate(expression, context, (beginning, None), budget)?.boolean(),
-        None => false,
-    };
-    Ok(is_decided || evaluate_once(expression, context, budget, |found| Ok(found.boolean()))?)
+    if expression.may_end_early()
+        && let Some(beginning) = context.xml_beginning()?
+    {
+        match evaluate(expression, context, (Some(beginning), None), budget) {
+            Ok(found) if found.boolean() => return Ok(true),
+            Err(error @ Error::Budget(_)) => return Err(error),
+            // Of the whole it may be true, or no error.
+            Ok(_) | Err(_) => {}
+        }
+    }
+    evaluate_once(expression, context, budget, |found| Ok(found.boolean()))
 }
 
 /// Evaluates `expression` on the body, or on `document` if there is one. Without a `pool` it can make no documents.

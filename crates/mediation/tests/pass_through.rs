@@ -154,32 +154,36 @@ fn a_body_that_is_read_to_choose_is_held_first() {
 fn what_the_beginning_of_a_body_decides_reads_no_further() {
     let order = |symbol: &str| format!("<order><symbol>{symbol}</symbol></order>");
     let (ibm, others) = (order("IBM"), order("MSFT").repeat(100));
-    let send = "<send><endpoint key=\"address\"/></send>";
+    let first = format!("<orders>{ibm}{others}");
+    let last = format!("<orders>{others}{ibm}</orders>");
+    let prolog = format!("<!--{}--><orders>x</orders>", "x".repeat(3000));
+    let soap = "xmlns:s=\"http://schemas.xmlsoap.org/soap/envelope/\"";
+    let enveloped = format!("<s:Envelope {soap}><s:Body>{first}");
+    let is_ibm = "xpath=\"//symbol = 'IBM'\"";
+    let (is_right, is_other) = (Ok("http://address/"), Ok("http://implied/"));
     // What is not read is not known to be malformed.
     for (condition, body, url) in [
-        ("xpath=\"//symbol = 'IBM'\"", format!("<orders>{ibm}{others}"), Ok("http://address/")),
-        ("xpath=\"//symbol != 'IBM'\"", format!("<orders>{ibm}{others}"), Err(Detour::Run)),
-        ("xpath=\"//symbol = 'IBM'\"", format!("<orders>{others}{ibm}"), Err(Detour::Run)),
-        (
-            "xpath=\"//symbol = 'IBM'\"",
-            format!("<orders>{others}{ibm}</orders>"),
-            Ok("http://address/"),
-        ),
-        ("xpath=\"//symbol = 'IBM'\"", format!("<orders>{others}</orders>"), Ok("http://implied/")),
-        (
-            "source=\"//order[1]/symbol\" regex=\"IBM\"",
-            format!("<orders>{ibm}{others}"),
-            Err(Detour::Run),
-        ),
+        (is_ibm, &first, is_right.clone()),
+        (is_ibm, &last, is_right.clone()),
+        (is_ibm, &last.replace("</orders>", ""), Err(Detour::Run)),
+        (is_ibm, &last.replace("IBM", "SUN"), is_other.clone()),
+        ("xpath=\"//symbol != 'IBM'\"", &first, Err(Detour::Run)),
+        ("source=\"//order[1]/symbol\" regex=\"IBM\"", &first, Err(Detour::Run)),
+        (&format!("{soap} xpath=\"//s:Body//symbol = 'IBM'\""), &enveloped, is_right.clone()),
+        (&format!("{soap} xpath=\"$body//symbol = 'IBM'\""), &enveloped, is_right.clone()),
+        // It has no element.
+        ("xpath=\". = ''\"", &prolog, is_other.clone()),
+        // An error in the beginning is none of the whole.
+        ("xpath=\"//symbol = 'IBM' or $ctx:order/symbol = 'IBM'\"", &last, is_right.clone()),
     ] {
         let program = program(&format!(
             "{ENDPOINTS}<endpoint name=\"implied\"><address uri=\"http://implied/\"/></endpoint>\
-             <sequence name=\"in\"><filter {condition}>{send}</filter></sequence>"
+             <sequence name=\"in\"><filter {condition}><send><endpoint key=\"address\"/></send></filter></sequence>"
         ));
         let mut all = requests().into_iter();
         let (_, mut request) = all.find(|(what, _)| what == "POST text/xml, body: true").unwrap();
         let what = format!("{condition} on {} bytes", body.len());
-        request.hold(body);
+        request.hold(body.clone());
         let target = found(&program, &request);
         assert_eq!(target.as_ref().map(|target| &*target.url), url.as_ref().copied(), "{what}");
     }

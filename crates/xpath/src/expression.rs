@@ -176,8 +176,8 @@ impl Expression {
         is_sure
     }
 
-    /// Whether the document has to be parsed no further if the expression, as a condition, is true of its beginning, which
-    /// `xml::DocumentFeed::cut` returned. Its variables are the document's own nodes, or have nothing to do with it.
+    /// Whether a condition that is true of the beginning of a document (`xml::DocumentFeed::cut`), if that has the document
+    /// element, is true of the whole document. Its variables are nodes of the document, or independent of it.
     #[must_use]
     pub fn is_steady(&self) -> bool {
         self.plan.is_steady()

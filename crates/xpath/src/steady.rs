@@ -8,12 +8,15 @@
 use crate::functions::Core;
 use crate::plan::{Comparison, Expr, Path, Predicate, Segment, Start, Test};
 
+/// What the string values of open elements end with.
+const CUT: char = '\0';
+
 impl Expr {
     /// Whether it is true of a document if it is true of its beginning.
     pub(crate) fn is_steady(&self) -> bool {
         match self {
             Self::Or(all) | Self::And(all) | Self::Union(all) => all.iter().all(Self::is_steady),
-            Self::Path(path) => path.is_steady() && path.finds_elements(),
+            Self::Path(path) => path.is_steady() && path.finds_no_text(),
             Self::Compare(comparison, sides) => match &**sides {
                 (one, constant @ (Self::Literal(_) | Self::Number(_)))
                 | (constant @ (Self::Literal(_) | Self::Number(_)), one) => {
@@ -23,7 +26,9 @@ impl Expr {
             },
             Self::Core(Core::Boolean, all) => all.iter().all(Self::is_steady),
             Self::Core(Core::Contains | Core::StartsWith, all) => match all.as_slice() {
-                [Self::Path(path), Self::Literal(text)] => path.has_steady_first() && is_text(text),
+                [Self::Path(path), Self::Literal(text)] => {
+                    path.has_steady_first() && !text.is_empty() && !text.contains(CUT)
+                }
                 _ => false,
             },
             Self::Number(_)
@@ -37,8 +42,12 @@ impl Expr {
     }
 
     fn compares_steadily(&self, comparison: Comparison, constant: &Self) -> bool {
+        if matches!(constant, Self::Literal(text) if text.contains(CUT)) {
+            return false;
+        }
         let is_different = comparison == Comparison::NotEqual;
         match self {
+            Self::Union(all) => all.iter().all(|one| one.compares_steadily(comparison, constant)),
             // Attributes are complete.
             Self::Path(path) if is_different => path.is_steady() && path.finds_attributes(),
             Self::Path(path) => path.is_steady(),
@@ -46,8 +55,8 @@ impl Expr {
             // Without a node it is empty, which it may not stay.
             Self::Core(Core::String | Core::NormalizeSpace, all) => match all.as_slice() {
                 [Self::Path(path)] => {
-                    let is_wanted = !matches!(constant, Self::Literal(text) if !is_text(text));
-                    !is_different && is_wanted && path.has_steady_first()
+                    let is_empty = matches!(constant, Self::Literal(text) if text.is_empty());
+                    !is_different && !is_empty && path.has_steady_first()
                 }
                 _ => false,
             },
@@ -59,15 +68,10 @@ impl Expr {
             | Self::Compare(..)
             | Self::Arithmetic(..)
             | Self::Negate(..)
-            | Self::Union(_)
             | Self::Core(..)
             | Self::Extension(..) => false,
         }
     }
-}
-
-fn is_text(text: &str) -> bool {
-    !text.is_empty() && !text.contains('\0')
 }
 
 impl Path {
@@ -106,15 +110,10 @@ impl Path {
             })
     }
 
-    /// Whether it leads to elements or attributes. The end of a beginning is a text that the document may not have.
-    fn finds_elements(&self) -> bool {
-        let last = self.segments.iter().rev().find_map(|segment| match segment {
-            Segment::Scan(scan) => scan.steps.last(),
-            Segment::Step(_) => None,
-        });
-        last.is_none_or(|step| {
-            matches!(step.test, Test::Name(_) | Test::Principal | Test::Namespace(_))
-        })
+    /// Whether it finds no texts: the end of a beginning is one that the document does not have.
+    fn finds_no_text(&self) -> bool {
+        let Some(Segment::Scan(scan)) = self.segments.last() else { return true };
+        !matches!(scan.steps.last(), Some(step) if matches!(step.test, Test::Text | Test::Node))
     }
 
     fn finds_attributes(&self) -> bool {

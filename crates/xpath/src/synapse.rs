@@ -311,8 +311,7 @@ impl SynapseXPath {
             || parts[1]
             || reads(Part::Header);
         let reads_context_node = expression.reads_context_node();
-        let is_steady = !names_fault
-            && expression.is_steady()
+        let is_steady = expression.is_steady()
             && without_envelope.as_ref().is_none_or(crate::Expression::is_steady);
         Ok(Self {
             expression,
@@ -331,11 +330,11 @@ impl SynapseXPath {
         self.reads_body && self.reads_header_alone
     }
 
-    /// Whether it reads the message's body, of which the beginning is enough if it is true of that:
+    /// Whether it reads more of the message's body than the header of an envelope, and a beginning may decide it:
     /// [`crate::Expression::is_steady`].
     #[must_use]
     pub fn may_end_early(&self) -> bool {
-        self.reads_body && self.is_steady
+        self.reads_body && !self.reads_header_alone && self.is_steady
     }
 
     /// Whether the expression reads the message's body. Properties don't need it, except `FAULT`.

@@ -151,6 +151,24 @@ fn it_is_known_what_reads_the_header_alone() {
 }
 
 #[test]
+fn it_is_known_what_a_beginning_may_decide() {
+    let soap = ("e".to_owned(), "http://schemas.xmlsoap.org/soap/envelope/".to_owned());
+    for (text, is_it) in [
+        ("//symbol = 'IBM'", true),
+        ("//e:Body//symbol = 'IBM'", true),
+        ("/e:Envelope/e:Body/order", true),
+        ("$body/order[1]/@id != '1'", true),
+        ("$trp:x = 'a'", false),
+        ("$header/routing = 'x'", false),
+        ("not($body/order)", false),
+        ("get-property('x') = 'a' or //order", false),
+    ] {
+        let expression = SynapseXPath::compile(text, std::slice::from_ref(&soap)).unwrap();
+        assert_eq!(expression.may_end_early(), is_it, "{text}");
+    }
+}
+
+#[test]
 fn variables_and_functions_read_the_message() {
     #[rustfmt::skip]
     let cases = [

@@ -44,7 +44,7 @@ pub struct Body {
     header: Option<Arc<xml::Document>>,
     /// An envelope up to its body.
     xml_header: OnceCell<Box<xml::Document>>,
-    /// Of a long document, if it is well-formed.
+    /// The beginning of a long document; `None` if it is malformed, or has no element.
     xml_beginning: OnceCell<Option<Box<xml::Document>>>,
     /// An edited view, written.
     written: OnceCell<Bytes>,

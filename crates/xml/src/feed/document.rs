@@ -78,7 +78,7 @@ impl DocumentFeed {
     }
 
     /// The document as far as it was fed. Elements that are open end there, the innermost one with a text of U+0000, which
-    /// no document has: so the string value of none of them is a text of the whole document. What follows is not checked.
+    /// no document has: so no open element's string value equals any text. What follows is not checked.
     #[must_use]
     pub fn cut(mut self) -> Document {
         let text = &mut self.source.input.text;

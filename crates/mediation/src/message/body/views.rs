@@ -119,18 +119,17 @@ impl Body {
     }
 
     /// The beginning of a long document that nobody has parsed, for conditions that it may decide: what follows is then not
-    /// parsed. If they are not decided, the beginning was parsed in vain, which is not much.
+    /// parsed. If it decides none, it was parsed in vain, which costs little.
     ///
     /// # Errors
     /// The budget; the body cannot be decoded.
     pub fn xml_beginning(&self, budget: &Budget) -> Result<Option<&xml::Document>, Failure> {
-        /// Of a document, one in so many bytes is its beginning.
+        /// The beginning is an eighth of the document.
         const PART: usize = 8;
-        /// A shorter beginning is not worth while.
+        /// A shorter beginning is not worthwhile.
         const BYTES_MIN: usize = 256;
-        let is_xml = self.format == Format::Xml || soap::namespace(self.format).is_some();
         let is_read = matches!(self.source, Source::Bytes(_) | Source::Written(_));
-        if !is_xml || !is_read || self.xml.get().is_some() {
+        if !self.format.is_xml() || !is_read || self.xml.get().is_some() {
             return Ok(None);
         }
         if let Some(known) = self.xml_beginning.get() {
@@ -149,7 +148,7 @@ impl Body {
             }
             let document = Box::new(feed.cut());
             budget.charge_memory(document.heap_bytes())?;
-            Ok(Some(document))
+            Ok(Some(document).filter(|document| document.element().is_some()))
         })?;
         Ok(self.xml_beginning.get_or_init(|| document).as_deref())
     }
