@@ -163,18 +163,18 @@ fn what_the_beginning_of_a_body_decides_reads_no_further() {
     let (is_right, is_other) = (Ok("http://address/"), Ok("http://implied/"));
     // What is not read is not known to be malformed.
     for (condition, body, url) in [
-        (is_ibm, &first, is_right.clone()),
-        (is_ibm, &last, is_right.clone()),
+        (is_ibm, &first, is_right),
+        (is_ibm, &last, is_right),
         (is_ibm, &last.replace("</orders>", ""), Err(Detour::Run)),
-        (is_ibm, &last.replace("IBM", "SUN"), is_other.clone()),
+        (is_ibm, &last.replace("IBM", "SUN"), is_other),
         ("xpath=\"//symbol != 'IBM'\"", &first, Err(Detour::Run)),
         ("source=\"//order[1]/symbol\" regex=\"IBM\"", &first, Err(Detour::Run)),
-        (&format!("{soap} xpath=\"//s:Body//symbol = 'IBM'\""), &enveloped, is_right.clone()),
-        (&format!("{soap} xpath=\"$body//symbol = 'IBM'\""), &enveloped, is_right.clone()),
+        (&format!("{soap} xpath=\"//s:Body//symbol = 'IBM'\""), &enveloped, is_right),
+        (&format!("{soap} xpath=\"$body//symbol = 'IBM'\""), &enveloped, is_right),
         // It has no element.
-        ("xpath=\". = ''\"", &prolog, is_other.clone()),
+        ("xpath=\". = ''\"", &prolog, is_other),
         // An error in the beginning is none of the whole.
-        ("xpath=\"//symbol = 'IBM' or $ctx:order/symbol = 'IBM'\"", &last, is_right.clone()),
+        ("xpath=\"//symbol = 'IBM' or $ctx:order/symbol = 'IBM'\"", &last, is_right),
     ] {
         let program = program(&format!(
             "{ENDPOINTS}<endpoint name=\"implied\"><address uri=\"http://implied/\"/></endpoint>\
