@@ -44,8 +44,8 @@ pub struct Body {
     header: Option<Arc<xml::Document>>,
     /// An envelope up to its body.
     xml_header: OnceCell<Box<xml::Document>>,
-    /// The beginning of a long document; `None` if it is malformed, or has no element.
-    xml_beginning: OnceCell<Option<Box<xml::Document>>>,
+    /// The beginning of a long document; without an element if it is malformed.
+    xml_beginning: OnceCell<Box<xml::Document>>,
     /// An edited view, written.
     written: OnceCell<Bytes>,
     /// A compressed body without its coding.

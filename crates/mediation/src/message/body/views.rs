@@ -132,25 +132,26 @@ impl Body {
         if !self.format.is_xml() || !is_read || self.xml.get().is_some() {
             return Ok(None);
         }
-        if let Some(known) = self.xml_beginning.get() {
-            return Ok(known.as_deref());
-        }
-        let Some(bytes) = self.content(budget)? else { return Ok(None) };
-        let Some(part) = bytes.get(..bytes.len() / PART).filter(|part| part.len() >= BYTES_MIN)
-        else {
-            return Ok(None);
-        };
-        let document = self.charge(budget, || {
-            budget.charge_reading(part.len())?;
-            let mut feed = xml::DocumentFeed::new(&xml::Options::default());
-            if feed.feed(part).is_err() {
+        if self.xml_beginning.get().is_none() {
+            let Some(bytes) = self.content(budget)? else { return Ok(None) };
+            let Some(part) = bytes.get(..bytes.len() / PART).filter(|part| part.len() >= BYTES_MIN)
+            else {
                 return Ok(None);
-            }
-            let document = Box::new(feed.cut());
-            budget.charge_memory(document.heap_bytes())?;
-            Ok(Some(document).filter(|document| document.element().is_some()))
-        })?;
-        Ok(self.xml_beginning.get_or_init(|| document).as_deref())
+            };
+            let document = self.charge(budget, || {
+                budget.charge_reading(part.len())?;
+                let mut feed = xml::DocumentFeed::new(&xml::Options::default());
+                if feed.feed(part).is_err() {
+                    return Ok(xml::Document::new());
+                }
+                let document = feed.cut();
+                budget.charge_memory(document.heap_bytes())?;
+                Ok(document)
+            })?;
+            self.xml_beginning.get_or_init(|| Box::new(document));
+        }
+        let beginning = self.xml_beginning.get();
+        Ok(beginning.map(Box::as_ref).filter(|document| document.element().is_some()))
     }
 
     /// Whether it arrived like this, and is not what its content type says. It is read again, up to the error.
