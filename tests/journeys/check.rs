@@ -64,6 +64,7 @@ fn files_are_checked_without_words_about_what_is_served() {
     let defined = "two.xml:2:2: error: the sequence `s` is already defined in one.xml";
     assert!(text.contains(defined) && text.contains("none.xml: error: "), "{text}");
     assert!(text.contains("other.xml:1:1: warning: ") && !text.contains("data.xml"), "{text}");
+    assert!(!text.contains("stays in use"), "{text}");
 }
 
 #[test]
