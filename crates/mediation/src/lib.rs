@@ -55,7 +55,7 @@ pub use message::{
     Body, Direction, Environment, Format, Head, LogLevel, Message, PlainHead, Properties,
     PropertyScope, PropertyValue, View,
 };
-pub use pass_through::{Detour, Routing};
+pub use pass_through::{Detour, Passage, Routing};
 pub use policies::{
     ApiPolicies, CLAIMS, CONTRACT, INVOCATION, Members, OperationFlow, POLICIES, PolicyParameter,
     PolicyProblem, PolicyReading, PolicyRow, RESPONSE_CACHE, SCHEMA_VALIDATION,
@@ -66,7 +66,7 @@ pub use program::{
     Credentials, Endpoint, EndpointFormat, EndpointId, EndpointKind, Program, Retry, SequenceId,
     Step, Suspend, Timeout, TimeoutAction,
 };
-pub use run::{Answer, Ask, AskId, Event, Exchange, Run, Scene, Source, Target};
+pub use run::{Answer, Ask, AskId, Event, Exchange, Run, Scene, Sent, Source, Target};
 pub use service::{
     Api, Arrival, Asked, Bindings, Flow, Found, Inbound, InboundTarget, Matched, Proxy, Resource,
     ResourcePath, Served, Transports,

@@ -1,11 +1,11 @@
-//! Requests that a flow only sends on, with responses that it only returns: they need no [`crate::Run`].
+//! Requests that a flow only sends on: they need no [`crate::Run`], unless their responses are mediated.
 
 use expression::{BodyUse, Budget};
 
 use crate::mediator::{Mediator, To};
 use crate::message::Environment;
-use crate::program::{EndpointKind, Program, Sequence, SequenceId};
-use crate::run::{Scene, Target};
+use crate::program::{EndpointKind, Program, Sequence, SequenceId, Step};
+use crate::run::{At, Scene, Sent, Target};
 use crate::service::Flow;
 use crate::{Failure, Message, limits};
 
@@ -39,21 +39,29 @@ impl From<Failure> for Detour {
     }
 }
 
+/// How a request passes through a flow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Passage {
+    /// Where it is sent as it is.
+    pub target: Target,
+    /// For the run that goes on with the response: [`crate::Run::sent`]. `None`: whatever it is, it is returned as it is.
+    pub response: Option<Sent>,
+}
+
 /// How far a message came.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
     Begun,
     /// The response continues in the sequence for responses.
     Sent(To),
-    /// The response continues here.
-    Called(To),
+    /// The response continues here, behind this step, if it is one of the flow's own.
+    Called(To, Option<At>),
     Returned(To),
 }
 
 impl Program {
-    /// Where `message`, a request that has just arrived, is sent, if `flow` does nothing but to send it there and to
-    /// return the response, whatever that is. If the exchange fails, a run sends the same message to the same target again,
-    /// and goes on with the error handlers.
+    /// How `message`, a request that has just arrived, passes through `flow`: if nothing happens to it before it is sent.
+    /// If the exchange fails, a run sends the same message to the same target again, and goes on with the error handlers.
     ///
     /// # Errors
     /// What the message needs first.
@@ -63,33 +71,33 @@ impl Program {
         message: &Message,
         environment: &dyn Environment,
         budget: &Budget,
-    ) -> Result<Target, Detour> {
+    ) -> Result<Passage, Detour> {
         if flow.request.is_some_and(|sequence| !self.may_pass(sequence)) {
             return Err(Detour::Run);
         }
         // A run moves what takes longer to another thread.
         let withheld = budget.withhold_steps(limits::HEAVY_STEPS);
         let scene = Scene { program: self, environment, budget, parameters: &[] };
-        let target = self.only_target(&scene, flow, message);
+        let passage = self.passage(&scene, flow, message);
         budget.release_steps(withheld);
-        target
+        passage
     }
 
-    fn only_target(
+    fn passage(
         &self,
         scene: &Scene<'_>,
         flow: &Flow,
         message: &Message,
-    ) -> Result<Target, Detour> {
+    ) -> Result<Passage, Detour> {
         let mut way = Way::Begun;
         if let Some(sequence) = flow.request {
             self.follow(scene, message, (sequence, 0), &mut way)?;
         }
-        let to = match (way, flow.endpoint) {
-            (Way::Begun, Some(endpoint)) if self.returns(flow.response) => To::Endpoint(endpoint),
-            (Way::Sent(to), _) if self.returns(flow.response) => to,
-            (Way::Returned(to), _) => to,
-            (Way::Begun | Way::Sent(_) | Way::Called(_), _) => return Err(Detour::Run),
+        let (to, called) = match (way, flow.endpoint) {
+            (Way::Begun, Some(endpoint)) => (To::Endpoint(endpoint), None),
+            (Way::Sent(to) | Way::Returned(to), _) => (to, None),
+            (Way::Called(to, Some(at)), _) => (to, Some(at)),
+            (Way::Called(_, None), _) | (Way::Begun, None) => return Err(Detour::Run),
         };
         let To::Endpoint(id) = to else { return Err(Detour::Run) };
         let endpoint = self.endpoint_at(id).ok_or(Detour::Run)?;
@@ -98,13 +106,22 @@ impl Program {
                 && endpoint.body_use() == BodyUse::Untouched
                 && endpoint.timeout_of.is_none()
                 && endpoint.properties.is_empty();
-        if !is_plain {
+        let returns = match way {
+            Way::Begun | Way::Sent(_) => self.returns(flow.response),
+            Way::Called(..) => false,
+            Way::Returned(_) => true,
+        };
+        // What reads the response may read the request before, and the response has what the endpoint sets on the request.
+        let reads_to = called.and_then(|at| at.step(self)).is_some_and(|step| step.reads_to);
+        let is_changed = reads_to && message.is_soap() || self.charset_of(id).is_some();
+        if !is_plain || !returns && is_changed {
             return Err(Detour::Run);
         }
-        Ok(Target::resolve(scene, message, to)?)
+        let response = (!returns).then_some(Sent { called, endpoint: id });
+        Ok(Passage { target: Target::resolve(scene, message, to)?, response })
     }
 
-    /// Follows a sequence to its end.
+    /// Follows a sequence to its end, or to a call whose response a run goes on with.
     ///
     /// # Errors
     /// It does more than to choose and to send, or the body has to be held first.
@@ -118,9 +135,16 @@ impl Program {
         if depth > limits::PASS_THROUGH_DEPTH_MAX {
             return Err(Detour::Run);
         }
-        for step in &self.get(sequence).ok_or(Detour::Run)?.steps {
+        for (index, step) in self.get(sequence).ok_or(Detour::Run)?.steps.iter().enumerate() {
+            let routing = step.mediator.routing();
+            if matches!(*way, Way::Called(_, Some(_)))
+                && depth == 0
+                && routing != Some(Routing::Returns)
+            {
+                return Ok(());
+            }
             scene.budget.charge_steps(limits::MEDIATOR_STEPS).map_err(Failure::from)?;
-            *way = match (step.mediator.routing().ok_or(Detour::Run)?, *way) {
+            *way = match (routing.ok_or(Detour::Run)?, *way) {
                 (Routing::Chooses, Way::Begun) => {
                     if step.reads_to && message.is_soap() {
                         // It knows whether a later step reads the envelope.
@@ -133,11 +157,13 @@ impl Program {
                     continue;
                 }
                 (Routing::Sends(to), Way::Begun) => Way::Sent(to),
-                (Routing::Calls(to), Way::Begun) => Way::Called(to),
-                (Routing::Returns, Way::Called(to)) => Way::Returned(to),
+                (Routing::Calls(to), Way::Begun) => {
+                    Way::Called(to, (depth == 0).then_some(At { sequence, index }))
+                }
+                (Routing::Returns, Way::Called(to, _)) => Way::Returned(to),
                 (
                     Routing::Chooses | Routing::Sends(_) | Routing::Calls(_) | Routing::Returns,
-                    Way::Begun | Way::Sent(_) | Way::Called(_) | Way::Returned(_),
+                    Way::Begun | Way::Sent(_) | Way::Called(..) | Way::Returned(_),
                 ) => return Err(Detour::Run),
             };
         }
@@ -148,11 +174,14 @@ impl Program {
         self.passable.get(sequence.0 as usize).copied().unwrap_or_default()
     }
 
-    /// Finds the sequences in which some way consists of steps that choose and send. One that enters itself is none.
+    /// Finds the sequences in which some way, up to a call, consists of steps that choose and send. One that enters itself
+    /// is none.
     pub(crate) fn find_passable(&mut self) {
         let mut passable = vec![false; self.sequences.len()];
         let is_one = |sequence: &Sequence, known: &[bool]| {
-            sequence.steps.iter().all(|step| {
+            let calls = |step: &Step| matches!(step.mediator.routing(), Some(Routing::Calls(_)));
+            let called = sequence.steps.iter().position(calls).unwrap_or(usize::MAX);
+            sequence.steps.iter().take(called).all(|step| {
                 let entered = step.mediator.enters();
                 let is_known = |id: &SequenceId| known.get(id.0 as usize) == Some(&true);
                 match step.mediator.routing() {

@@ -24,10 +24,10 @@ use base::Method;
 use bytes::Bytes;
 use expression::Budget;
 use mediation::{
-    Asked, Body, BodyUse, Detour, Direction, Failure, Flow, Format, Found, Matched, Message,
-    Program, Run, SequenceId, Served,
+    Asked, Body, BodyUse, Detour, Direction, Flow, Format, Found, Matched, Message, Program, Run,
+    SequenceId, Served,
 };
-use model::{Blame, Denial, Fault};
+use model::{Denial, Fault};
 use wire::http1::BodyFraming;
 
 use crate::account::Record;
@@ -45,12 +45,11 @@ use crate::gate::Pass;
 use crate::message::{Request, RequestCopy};
 use crate::request_body::RequestBody;
 use crate::response::{Body as ResponseBody, Response};
-use crate::share::Places;
 use crate::tasks;
 
 use environment::RunEnvironment;
 use own::{allowed, description, methods};
-use pass_through::Passing;
+use pass_through::{Passed, Passing};
 use response::deliverable;
 use session::{Outcome, Session};
 use waiting::Waiting;
@@ -146,54 +145,70 @@ pub(crate) async fn respond<C: Client>(
             worker.saturation.before_sending().await;
         }
     }
-    let start = Start { flow, message, budget };
-    // Runs are boxed, so that they do not enlarge what passes through.
-    let mut response = if let Ok(target) = found {
-        let passing = Passing::new(start, environment, target, (request, held));
-        match passing.send(worker, revision, &mut *waiting.client).await {
-            Ok(response) => passing.returned(exchange, response),
-            Err(fault) if fault.blame() == Blame::Client => return Err(fault),
-            Err(fault) => {
-                waiting.early_upload = Places::default();
-                let (start, environment, failed) = passing.failed(&fault);
-                let run = mediate(exchange, revision, start, environment, waiting, Some(failed));
-                Box::pin(run).await?
-            }
+    let passed = if let Ok(passage) = found {
+        if passage.response.is_some() {
+            ask_for_readable(&mut message, program, &flow);
         }
+        let start = Start { flow, message, budget };
+        let passing = Passing::new(start, environment, passage, (request, held));
+        passing.pass(exchange, revision, &mut waiting).await?
     } else {
-        Box::pin(mediate(exchange, revision, start, environment, waiting, None)).await?
+        let start = Start { flow, message, budget };
+        Passed::Mediated(begin(exchange, revision, start, environment))
+    };
+    let mut response = match passed {
+        Passed::Returned(response) => response,
+        // Boxed, so that it does not enlarge what passes through.
+        Passed::Mediated(session) => Box::pin(mediate(exchange, session, waiting)).await?,
     };
     cross_origin::mediate(request, routes, &mut response.head.edits);
     Ok(response)
 }
 
-/// From the request to the response: a run of the service's sequences. `failed`: the exchange that it begins with.
+/// A run of the service's sequences.
+fn begin(
+    exchange: &Exchange<'_>,
+    revision: &Rc<Compiled>,
+    start: Start,
+    environment: RunEnvironment,
+) -> Box<Session> {
+    let Start { flow, mut message, budget } = start;
+    let program = Arc::clone(environment.shared_program());
+    ask_for_readable(&mut message, &program, &flow);
+    session(exchange, revision, environment, Run::new(program, flow, message, budget))
+}
+
+fn session(
+    exchange: &Exchange<'_>,
+    revision: &Rc<Compiled>,
+    environment: RunEnvironment,
+    run: Box<Run>,
+) -> Box<Session> {
+    let (worker, revision) = (exchange.worker.this(), Rc::clone(revision));
+    Session::new(worker, revision, Rc::clone(&exchange.request.peer), environment, run)
+}
+
+/// The response of a run.
 ///
 /// # Errors
 /// Any [`Fault`].
 async fn mediate<B: RequestBody>(
     exchange: &mut Exchange<'_>,
-    revision: &Rc<Compiled>,
-    start: Start,
-    environment: RunEnvironment,
+    mut session: Box<Session>,
     waiting: Waiting<'_, B>,
-    failed: Option<(mediation::Target, Failure)>,
 ) -> Result<Response, Box<Fault>> {
-    let Start { flow, mut message, budget } = start;
-    let program = environment.shared_program();
-    let sequences = [flow.request, flow.response, flow.fault];
-    if sequences.into_iter().flatten().any(|of| program.body_use(of) != BodyUse::Untouched) {
-        ask_for_whole_body(&mut message);
-    }
-    let run = Run::new(Arc::clone(program), flow, message, budget);
-    let (owner, revision) = (exchange.worker.this(), Rc::clone(revision));
-    let peer = Rc::clone(&exchange.request.peer);
-    let mut session = Session::new(owner, revision, peer, environment, run);
-    session.failed = failed;
     let mut waiting = Some(waiting);
     let outcome = session.go(&mut waiting).await?;
     drop(waiting.as_mut().and_then(|waiting| waiting.turn.take()));
     conclude(exchange, session, outcome, waiting).await
+}
+
+/// If the sequences of `flow` read bodies, a whole one is asked for.
+fn ask_for_readable(message: &mut Message, program: &Program, flow: &Flow) {
+    let sequences = [flow.request, flow.response, flow.fault];
+    if sequences.into_iter().flatten().any(|of| program.body_use(of) != BodyUse::Untouched) {
+        ask_for_whole_body(message);
+    }
 }
 
 /// Mediators read whole bodies, and no compressed ones.

@@ -1,15 +1,21 @@
-//! Requests that a service only sends on, as they come: no run is made for them, unless the exchange fails. What chooses
-//! the way may read the body, which is held then.
+//! Requests that a service only sends on, as they come: no run is made for them until their response is mediated, or the
+//! exchange fails. What chooses the way may read the body, which is held then.
+
+use std::rc::Rc;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use expression::Budget;
-use mediation::{Arrival, Failure, Flow, Properties, Target};
-use model::Fault;
+use mediation::{Arrival, Flow, Passage, Properties, Run, Sent};
+use model::{Blame, Fault};
 
-use super::Start;
 use super::environment::RunEnvironment;
 use super::exchange::{self, Sender};
+use super::pending::answered;
 use super::response::{Returned, returned};
+use super::session::Session;
+use super::waiting::Waiting;
+use super::{Start, begin, session};
 use crate::compiled::Compiled;
 use crate::exchange::Exchange;
 use crate::flow::Held;
@@ -18,11 +24,22 @@ use crate::held_request::HeldRequest;
 use crate::message::Request;
 use crate::request_body::RequestBody;
 use crate::response::Response;
+use crate::share::Places;
 use crate::worker::Worker;
 
-/// A request that is sent on, and what a run needs if that fails.
+/// What becomes of a request.
+pub(super) enum Passed {
+    /// Its response goes to the client as it came.
+    Returned(Response),
+    /// A run finds out.
+    Mediated(Box<Session>),
+}
+
+/// A request that is sent on, and what a run needs.
 pub(super) struct Passing {
     sender: Sender,
+    /// `None`: the response is returned as it comes.
+    response: Option<Sent>,
     /// `None`: the client's body is sent as it comes.
     held: Option<Bytes>,
     flow: Flow,
@@ -35,7 +52,7 @@ impl Passing {
     pub(super) fn new(
         start: Start,
         environment: RunEnvironment,
-        target: Target,
+        Passage { target, response }: Passage,
         (request, held): (&Request, Option<Bytes>),
     ) -> Self {
         let Start { flow, mut message, budget } = start;
@@ -44,12 +61,37 @@ impl Passing {
         let framing = held.as_deref().map_or(request.head.framing(), exchange::framing);
         let sender =
             Sender::new(environment, (target, message), None, &request.peer, framing, None);
-        Self { sender, held, flow, properties, arrival, budget }
+        Self { sender, response, held, flow, properties, arrival, budget }
+    }
+
+    /// Sends it. If that fails, a run begins with the same exchange.
+    ///
+    /// # Errors
+    /// Any fault of the client.
+    pub(super) async fn pass<B: RequestBody>(
+        self,
+        exchange: &mut Exchange<'_>,
+        revision: &Rc<Compiled>,
+        waiting: &mut Waiting<'_, B>,
+    ) -> Result<Passed, Box<Fault>> {
+        let response = match self.send(exchange.worker, revision, &mut *waiting.client).await {
+            Ok(response) => response,
+            Err(fault) if fault.blame() == Blame::Client => return Err(fault),
+            Err(fault) => {
+                waiting.early_upload = Places::default();
+                return Ok(Passed::Mediated(self.failed(exchange, revision, &fault)));
+            }
+        };
+        let Some(sent) = self.response else {
+            return Ok(Passed::Returned(self.returned(exchange, response)));
+        };
+        waiting.early_upload = Places::default();
+        Ok(Passed::Mediated(self.continued(exchange, revision, sent, response)))
     }
 
     /// # Errors
     /// Any fault of the target, or the client's.
-    pub(super) async fn send<B: RequestBody>(
+    async fn send<B: RequestBody>(
         &self,
         worker: &Worker,
         revision: &Compiled,
@@ -69,11 +111,7 @@ impl Passing {
     }
 
     /// The response to the client.
-    pub(super) fn returned(
-        self,
-        exchange: &mut Exchange<'_>,
-        response: UpstreamResponse,
-    ) -> Response {
+    fn returned(self, exchange: &mut Exchange<'_>, response: UpstreamResponse) -> Response {
         exchange.upstream_responded();
         let worker = exchange.worker;
         self.sender.release(&worker.resources);
@@ -81,12 +119,36 @@ impl Passing {
         returned(worker, head, stream)
     }
 
-    /// What a run starts with, and what it gets instead of sending the request to the same target.
-    pub(super) fn failed(self, fault: &Fault) -> (Start, RunEnvironment, (Target, Failure)) {
-        let Self { sender, held, flow, properties, arrival, budget } = self;
+    /// A run that goes on with the response.
+    fn continued(
+        self,
+        exchange: &Exchange<'_>,
+        revision: &Rc<Compiled>,
+        sent: Sent,
+        response: UpstreamResponse,
+    ) -> Box<Session> {
+        let Self { sender, held, flow, properties, arrival, budget, .. } = self;
+        let environment = sender.environment().clone();
+        let program = Arc::clone(environment.shared_program());
+        let (run, ask) = Run::sent(program, flow, (properties, arrival), budget, sent);
+        let mut session = session(exchange, revision, environment, run);
+        session.answer(answered(&exchange.worker.resources, ask, Ok(response), sender, held));
+        session
+    }
+
+    /// A run from the beginning, which gets the fault instead of sending the request to the same target.
+    fn failed(
+        self,
+        exchange: &Exchange<'_>,
+        revision: &Rc<Compiled>,
+        fault: &Fault,
+    ) -> Box<Session> {
+        let Self { sender, held, flow, properties, arrival, budget, .. } = self;
         let (environment, target) = (sender.environment().clone(), sender.target().clone());
         let mut message = sender.into_message(held);
         (message.properties, message.arrival) = (properties, arrival);
-        (Start { flow, message, budget }, environment, (target, exchange::failure(fault)))
+        let mut session = begin(exchange, revision, Start { flow, message, budget }, environment);
+        session.failed = Some((target, exchange::failure(fault)));
+        session
     }
 }

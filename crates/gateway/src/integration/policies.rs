@@ -19,7 +19,7 @@ use super::exchange::ApiUpstream;
 use super::response::deliverable;
 use super::session::{Outcome, Session};
 use super::waiting::Waiting;
-use super::{ask_for_whole_body, budget, conclude, message};
+use super::{ask_for_whole_body, budget, mediate, message};
 use crate::account::Record;
 use crate::admission::Admitted;
 use crate::artefacts::{fault_of, policies::Served};
@@ -70,10 +70,7 @@ pub(crate) async fn respond<C: Client>(
     });
     let Admitted { early_upload, turn } = admitted;
     let framing = request.head.framing();
-    let mut waiting = Some(Waiting { client, framing, early_upload, turn });
-    let outcome = session.go(&mut waiting).await?;
-    drop(waiting.as_mut().and_then(|waiting| waiting.turn.take()));
-    conclude(exchange, session, outcome, waiting).await
+    mediate(exchange, session, Waiting { client, framing, early_upload, turn }).await
 }
 
 fn session(
@@ -81,7 +78,7 @@ fn session(
     revision: &Rc<Compiled>,
     request: &Request,
     served: &Served,
-    run: Run,
+    run: Box<Run>,
 ) -> Box<Session> {
     let environment = RunEnvironment::new(worker, &revision.live, &served.policies.program, None);
     let (revision, peer) = (Rc::clone(revision), Rc::clone(&request.peer));

@@ -112,7 +112,7 @@ impl Session {
         revision: Rc<Compiled>,
         peer: Rc<Peer>,
         environment: RunEnvironment,
-        run: Run,
+        run: Box<Run>,
     ) -> Box<Self> {
         let holding = worker.holding(&revision.live);
         Box::new(Self {
@@ -121,7 +121,7 @@ impl Session {
             peer,
             environment,
             upstream: None,
-            run: Some(Charged { run: Box::new(run), charge: holding.charge() }),
+            run: Some(Charged { run, charge: holding.charge() }),
             holding,
             places: Places::default(),
             pending: Vec::new(),
@@ -384,7 +384,7 @@ impl Session {
         }
     }
 
-    fn answer(&mut self, answered: Answered) {
+    pub(super) fn answer(&mut self, answered: Answered) {
         if let Some(stream) = answered.stream {
             self.streams.insert(answered.ask, stream);
         }

@@ -1,6 +1,7 @@
 //! `payloadFactory`: replaces the body by a template's output.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use expression::BodyUse;
 use expression::template::{Argument, FreeMarker, MediaType, PayloadTemplate, Settings};
@@ -11,13 +12,15 @@ use crate::message::Format;
 use crate::run::Scene;
 use crate::{Failure, Mediator, Message, Next};
 
-/// What a body has before it grows; what it does not need is released.
-const USUAL_BYTES: usize = 2048;
+/// The most that a body has before it grows.
+const EXPECTED_BYTES_MAX: usize = 16 << 10;
 
 #[derive(Debug)]
 struct PayloadFactory {
     template: Keyed<Template>,
     media: MediaType,
+    /// The bytes that a body has before it grows: what the last one needed.
+    expected: AtomicUsize,
 }
 
 #[derive(Debug)]
@@ -25,6 +28,12 @@ enum Template {
     /// With the format of the envelope that it makes, if its text says that before the first value.
     Default(PayloadTemplate, Option<Format>),
     FreeMarker(FreeMarker),
+}
+
+impl PayloadFactory {
+    fn new(template: Keyed<Template>, media: MediaType) -> Self {
+        Self { template, media, expected: AtomicUsize::new(0) }
+    }
 }
 
 impl Mediator for PayloadFactory {
@@ -37,7 +46,9 @@ impl Mediator for PayloadFactory {
     }
 
     fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
-        let mut body = Vec::with_capacity(USUAL_BYTES);
+        // Mostly they are about as long as each other.
+        let expected = self.expected.load(Ordering::Relaxed);
+        let mut body = Vec::with_capacity(expected);
         let view = scene.view(message);
         let (envelope, is_checked) = match &*self.template.get(scene, message)? {
             Template::Default(template, envelope) => {
@@ -50,6 +61,11 @@ impl Mediator for PayloadFactory {
                 (None, self.media == MediaType::Text)
             }
         };
+        let needed = body.len().saturating_add(body.len() / 16).min(EXPECTED_BYTES_MAX);
+        // Written rarely, since the workers share it.
+        if needed.abs_diff(expected) > needed / 16 {
+            self.expected.store(needed, Ordering::Relaxed);
+        }
         let format = match self.media {
             MediaType::Json => Format::Json,
             MediaType::Text => Format::Text,
@@ -101,14 +117,14 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
         let made = make.clone();
         let made = move |entry: &Entry| made(&entry.text()).map_err(|error| error.to_string());
         if let Some(template) = Keyed::computed(compiler, &format, key, made)? {
-            return Some(Box::new(PayloadFactory { template, media }));
+            return Some(Box::new(PayloadFactory::new(template, media)));
         }
     }
     let text = template_text(compiler, &format, media)?;
     match make(&text) {
         Ok(template) => {
             let template = Keyed::Fixed(Arc::new(template));
-            Some(Box::new(PayloadFactory { template, media }))
+            Some(Box::new(PayloadFactory::new(template, media)))
         }
         Err(error) => compiler.reject(&format, format!("in the format: {error}"), None),
     }

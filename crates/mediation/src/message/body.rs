@@ -49,9 +49,9 @@ pub struct Body {
     /// An edited view, written.
     written: OnceCell<Bytes>,
     /// A compressed body without its coding.
-    plain: OnceCell<Bytes>,
+    plain: OnceCell<Box<Bytes>>,
     /// Text in another charset, as UTF-8.
-    decoded: OnceCell<Bytes>,
+    decoded: OnceCell<Box<Bytes>>,
     /// Between JSON and XML; `None`: [`Rules::DEFAULT`].
     mapping: Option<Arc<Rules>>,
     /// Its limit when it is decoded, in bytes; `None`: [`DECODED_BYTES_MAX`].

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use expression::Budget;
 
+use super::Sent;
 use super::exchange::{FORCE_ERROR_ON_SOAP_FAULT, OUT_ONLY};
 use crate::message::{Direction, MESSAGE_TYPE};
 use crate::program::{Program, SequenceId, Step};
@@ -23,13 +24,13 @@ type Parameters = Arc<[(String, PropertyValue)]>;
 
 /// The place of a step in a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct At {
-    pub(super) sequence: SequenceId,
-    pub(super) index: usize,
+pub(crate) struct At {
+    pub(crate) sequence: SequenceId,
+    pub(crate) index: usize,
 }
 
 impl At {
-    pub(super) fn step(self, program: &Program) -> Option<&Step> {
+    pub(crate) fn step(self, program: &Program) -> Option<&Step> {
         program.get(self.sequence)?.steps.get(self.index)
     }
 }
@@ -300,6 +301,22 @@ impl Branch {
         if let Some(frame) = self.stack.last_mut() {
             frame.next = frame.next.saturating_sub(1);
         }
+    }
+
+    /// Waits for the response to what was sent, as if it had taken the steps up to there.
+    pub(super) fn wait_for(&mut self, sent: Sent) {
+        let endpoint = Some(sent.endpoint);
+        let Some(at) = sent.called else {
+            self.leave_stack();
+            self.wait = Wait::Send { receive: None, endpoint };
+            return;
+        };
+        if let Some(frame) = self.stack.last_mut() {
+            frame.next = u32::try_from(at.index).unwrap_or(u32::MAX);
+        }
+        self.advance();
+        self.has_called = true;
+        self.wait = Wait::Call { at: Some(at), direction: self.message.direction, endpoint };
     }
 
     /// Whether steps are left.

@@ -22,10 +22,11 @@ use expression::{BodyUse, Budget};
 use model::Blame;
 
 use crate::message::{Direction, Environment};
-use crate::program::Program;
-use crate::service::Flow;
+use crate::program::{EndpointId, Program};
+use crate::service::{Arrival, Flow};
 use crate::{Failure, Message, Properties};
 
+pub(crate) use branch::At;
 use branch::{Branch, BranchId, End};
 use few::{Few, Queue};
 use fork::{Aggregate, AggregateKey, Gather, Unstarted};
@@ -98,6 +99,14 @@ pub struct Run {
     has_reserve: bool,
 }
 
+/// A request that a run would send, and that its host sent before there was one. See [`crate::Passage`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sent {
+    /// The step of the flow that calls; `None`: the response continues in the sequence for responses.
+    pub(crate) called: Option<At>,
+    pub(crate) endpoint: EndpointId,
+}
+
 /// Who gets an answer.
 #[derive(Debug)]
 enum Waiter {
@@ -128,9 +137,40 @@ struct Context<'c> {
 }
 
 impl Run {
-    /// A run of `flow` for a request. A flow without a `faultSequence` has the sequence `fault`, if there is one.
+    /// A run of `flow` for a request, boxed, since hosts move it about. A flow without a `faultSequence` has the sequence `fault`, if there is one.
     #[must_use]
-    pub fn new(program: Arc<Program>, flow: Flow, message: Message, budget: Budget) -> Self {
+    pub fn new(program: Arc<Program>, flow: Flow, message: Message, budget: Budget) -> Box<Self> {
+        let (mut run, first) = Self::begun(program, flow, message, budget);
+        run.start(first);
+        run
+    }
+
+    /// A run of `flow` for a request that was `sent`, and what it waits for: [`Answer::Response`] or [`Answer::Failed`].
+    /// Head and body of the request are with the host.
+    #[must_use]
+    pub fn sent(
+        program: Arc<Program>,
+        flow: Flow,
+        (properties, arrival): (Properties, Arrival),
+        budget: Budget,
+        sent: Sent,
+    ) -> (Box<Self>, AskId) {
+        let mut message = exchange::placeholder();
+        (message.properties, message.arrival) = (properties, arrival);
+        let (mut run, mut first) = Self::begun(program, flow, message, budget);
+        first.wait_for(sent);
+        let ask = AskId(run.new_id());
+        run.asks.insert(ask, Waiter::Branch { id: first.id, one_way: false });
+        run.branches.insert(first.id, first);
+        (run, ask)
+    }
+
+    fn begun(
+        program: Arc<Program>,
+        flow: Flow,
+        message: Message,
+        budget: Budget,
+    ) -> (Box<Self>, Box<Branch>) {
         let flow = Flow { fault: flow.fault.or_else(|| program.sequence("fault")), ..flow };
         let mut message = message;
         message.body.set_mapping(program.mapping.clone());
@@ -141,7 +181,7 @@ impl Run {
         let mut first = Branch::new(0, message, Source::Request, End::Request);
         first.handlers.extend(flow.fault);
         first.restart(&program, flow.request);
-        let mut run = Self {
+        let run = Box::new(Self {
             program,
             flow,
             sender,
@@ -163,9 +203,8 @@ impl Run {
             unreported: Unreported::default(),
             charged: 0,
             has_reserve: false,
-        };
-        run.start(first);
-        run
+        });
+        (run, first)
     }
 
     /// Runs until the host is needed.

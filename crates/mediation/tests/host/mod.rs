@@ -170,12 +170,12 @@ pub(crate) fn drive(
     drive_run(run, endpoint)
 }
 
-pub(crate) fn drive_run(run: Run, endpoint: &Endpoint) -> Ran {
+pub(crate) fn drive_run(run: Box<Run>, endpoint: &Endpoint) -> Ran {
     drive_in(&World::default(), run, endpoint)
 }
 
 /// As [`drive_run`], in a world that goes on.
-pub(crate) fn drive_in(world: &World, mut run: Run, endpoint: &Endpoint) -> Ran {
+pub(crate) fn drive_in(world: &World, mut run: Box<Run>, endpoint: &Endpoint) -> Ran {
     let mut ran = Ran {
         outcome: Outcome::Nothing,
         log: Vec::new(),
@@ -283,7 +283,7 @@ pub(crate) fn proxy(artefacts: &str, target: &str, endpoint: &Endpoint) -> Ran {
 }
 
 /// The run of a message through the only proxy.
-pub(crate) fn begin(program: &Arc<Program>, message: Message) -> Run {
+pub(crate) fn begin(program: &Arc<Program>, message: Message) -> Box<Run> {
     Run::new(Arc::clone(program), flow(program), message, Budget::default())
 }
 

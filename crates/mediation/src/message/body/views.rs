@@ -192,7 +192,7 @@ impl Body {
             return Ok(None);
         }
         if let (Some(package), Source::Bytes(bytes)) = (&mut self.package, &self.source) {
-            package.keep(self.plain.get().unwrap_or(bytes).clone());
+            package.keep(self.plain.get().map_or(bytes, |plain| plain).clone());
         }
         if let Some(package) = &mut self.package {
             package.forget();

@@ -156,9 +156,9 @@ impl Body {
             let plain =
                 self.charge(budget, || self.coding.decode(bytes, self.decoded_max(), budget))?;
             // The cell was empty.
-            let _ = self.plain.set(plain.into());
+            let _ = self.plain.set(Box::new(plain.into()));
         }
-        Ok(self.plain.get().unwrap_or(bytes))
+        Ok(self.plain.get().map_or(bytes, |plain| plain))
     }
 
     /// The same, in UTF-8.
@@ -176,9 +176,9 @@ impl Body {
                 charset::blank_declaration(&mut text);
             }
             // The cell was empty.
-            let _ = self.decoded.set(text.into());
+            let _ = self.decoded.set(Box::new(text.into()));
         }
-        Ok(self.decoded.get().unwrap_or(bytes))
+        Ok(self.decoded.get().map_or(bytes, |text| text))
     }
 
     /// What the host read or a mediator wrote; `None` if that is nothing.
