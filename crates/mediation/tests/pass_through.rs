@@ -274,7 +274,11 @@ fn answered(mut run: Box<Run>, ask: AskId, world: &World) -> Vec<String> {
                 all.push(format!("{source:?}: {fields:?} {properties:?} {bytes:?}"));
             }
             Event::Done => return all,
-            other => all.push(format!("{other:?}")),
+            other @ (Event::Ask(..)
+            | Event::Accepted
+            | Event::Failed(_)
+            | Event::Heavy
+            | Event::Waiting) => all.push(format!("{other:?}")),
         }
     }
 }
