@@ -537,6 +537,21 @@ fn what_a_mediator_reads_is_not_compressed() {
         .map(|request| request.header("accept-encoding").is_some())
         .collect();
     assert_eq!(sent, [false, true, true]);
+    // What chooses before the request is sent sees it as it is sent.
+    let to =
+        |path: &str| format!("<send><endpoint><address uri=\"HERE/{path}\"/></endpoint></send>");
+    let choosing = proxy(
+        &upstream,
+        &format!(
+            "<inSequence><filter source=\"$trp:Accept-Encoding\" regex=\"gzip\"><then>{}</then>\
+             <else>{}</else></filter></inSequence><outSequence><log level=\"full\"/><respond/></outSequence>",
+            to("gzip"),
+            to("identity")
+        ),
+    );
+    let _ = choosing.fetch("GET /services/it", accept);
+    let sent = upstream.requests();
+    assert!(sent.last().unwrap().head.starts_with("GET /identity"), "{sent:?}");
 }
 
 #[test]

@@ -48,13 +48,13 @@ pub struct Passage {
     pub response: Option<Sent>,
 }
 
-/// How far a message came.
+/// How far a message has come.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
     Begun,
     /// The response continues in the sequence for responses.
     Sent(To),
-    /// The response continues here, behind this step, if it is one of the flow's own.
+    /// The response continues here, after this step, if it is one of the flow's own.
     Called(To, Option<At>),
     Returned(To),
 }
@@ -78,7 +78,9 @@ impl Program {
         // A run moves what takes longer to another thread.
         let withheld = budget.withhold_steps(limits::HEAVY_STEPS);
         let scene = Scene { program: self, environment, budget, parameters: &[] };
+        let before = (budget.bytes_used(), message.kept());
         let passage = self.passage(&scene, flow, message);
+        message.release_since(before, budget);
         budget.release_steps(withheld);
         passage
     }
@@ -101,20 +103,20 @@ impl Program {
         };
         let To::Endpoint(id) = to else { return Err(Detour::Run) };
         let endpoint = self.endpoint_at(id).ok_or(Detour::Run)?;
-        let is_plain =
-            matches!(endpoint.kind, EndpointKind::Address { .. } | EndpointKind::Http { .. })
+        let is_plain = matches!(endpoint.kind, EndpointKind::Address { .. } | EndpointKind::Http { .. })
                 && endpoint.body_use() == BodyUse::Untouched
                 && endpoint.timeout_of.is_none()
-                && endpoint.properties.is_empty();
+                && endpoint.properties.is_empty()
+                // A body that is held would be encoded.
+                && (self.charset_of(id).is_none() || message.body.state() == BodyUse::Untouched);
         let returns = match way {
             Way::Begun | Way::Sent(_) => self.returns(flow.response),
             Way::Called(..) => false,
             Way::Returned(_) => true,
         };
-        // What reads the response may read the request before, and the response has what the endpoint sets on the request.
+        // What reads the response makes a run read the envelope of such a request.
         let reads_to = called.and_then(|at| at.step(self)).is_some_and(|step| step.reads_to);
-        let is_changed = reads_to && message.is_soap() || self.charset_of(id).is_some();
-        if !is_plain || !returns && is_changed {
+        if !is_plain || reads_to && message.is_soap() {
             return Err(Detour::Run);
         }
         let response = (!returns).then_some(Sent { called, endpoint: id });

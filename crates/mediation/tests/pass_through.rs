@@ -17,6 +17,7 @@ const ENDPOINTS: &str = "
     <endpoint name=\"address\"><address uri=\"http://address/\"/></endpoint>
     <endpoint name=\"soap\"><address uri=\"http://soap/\" format=\"soap11\"/></endpoint>
     <endpoint name=\"http\"><http method=\"put\" uri-template=\"http://http/{uri.var.id}\"/></endpoint>
+    <endpoint name=\"latin\"><address uri=\"http://latin/\" encoding=\"ISO-8859-1\"/></endpoint>
     <endpoint name=\"own\"><default/></endpoint>
     <endpoint name=\"timed\"><address uri=\"http://timed/\"><timeout><duration>{$trp:ms}</duration></timeout></address></endpoint>
     <endpoint name=\"marked\"><address uri=\"http://marked/\"/><property name=\"a\" value=\"b\"/></endpoint>
@@ -330,6 +331,35 @@ fn a_run_goes_on_with_the_response_as_one_that_sent_the_request() {
             assert_eq!(answered(rest, ask, &world), answered(whole, ask, &world), "{what}");
         }
     }
+}
+
+#[test]
+fn a_held_body_for_an_endpoint_with_an_encoding_needs_a_run() {
+    for (endpoint, is_passed) in [("address", true), ("latin", false)] {
+        let program = program(&format!(
+            "{ENDPOINTS}<sequence name=\"none\"/><sequence name=\"in\"><filter xpath=\"json-eval($.a)\"><sequence key=\"none\"/></filter>\
+             <send><endpoint key=\"{endpoint}\"/></send></sequence>"
+        ));
+        let (_, mut request) = requests().remove(1);
+        request.hold("{\"b\": \"é\"}");
+        assert_eq!(passage(&program, &request).is_ok(), is_passed, "{endpoint}");
+    }
+}
+
+#[test]
+fn memory_that_a_choice_took_is_released() {
+    let program = program(&format!(
+        "{ENDPOINTS}<sequence name=\"none\"/><sequence name=\"in\"><filter xpath=\"contains(translate(//b, 'x', 'y'), 'z')\">\
+         <sequence key=\"none\"/></filter><call><endpoint key=\"address\"/></call><respond/></sequence>"
+    ));
+    let (_, mut request) = requests().remove(1);
+    request.hold(format!("{{\"b\": \"{}\"}}", "x".repeat(2000)));
+    let budget = Budget::default();
+    let passage = program.passes_through(&flow(&program), &request, &World::of(&program), &budget);
+    assert!(passage.is_ok(), "{passage:?}");
+    assert_eq!(budget.bytes_used(), request.body.charged() as u64, "its views are kept");
+    request.body.settle(&budget);
+    assert_eq!(budget.bytes_used(), 0);
 }
 
 #[test]

@@ -374,7 +374,7 @@ impl Sender {
 /// Whether a server could read the path as another one: clients' values in addresses are not checked otherwise. As in
 /// clients' own paths, escaped dots and separators count.
 fn has_dot_segment(path: &str) -> bool {
-    // Mostly there is none of them.
+    // Usually there are none.
     if memchr::memchr3(b'.', b'%', b'\\', path.as_bytes()).is_none() {
         return false;
     }

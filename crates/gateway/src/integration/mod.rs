@@ -145,10 +145,12 @@ pub(crate) async fn respond<C: Client>(
             worker.saturation.before_sending().await;
         }
     }
+    let is_mediated = found.as_ref().is_ok_and(|passage| passage.response.is_some());
+    if is_mediated && ask_for_readable(&mut message, program, &flow) {
+        // What chooses sees what is sent.
+        found = program.passes_through(&flow, &message, &environment, &budget);
+    }
     let passed = if let Ok(passage) = found {
-        if passage.response.is_some() {
-            ask_for_readable(&mut message, program, &flow);
-        }
         let start = Start { flow, message, budget };
         let passing = Passing::new(start, environment, passage, (request, held));
         passing.pass(exchange, revision, &mut waiting).await?
@@ -203,19 +205,23 @@ async fn mediate<B: RequestBody>(
     conclude(exchange, session, outcome, waiting).await
 }
 
-/// If the sequences of `flow` read bodies, a whole one is asked for.
-fn ask_for_readable(message: &mut Message, program: &Program, flow: &Flow) {
+/// If the sequences of `flow` read bodies, a whole one is asked for. Returns whether that changes the message.
+fn ask_for_readable(message: &mut Message, program: &Program, flow: &Flow) -> bool {
     let sequences = [flow.request, flow.response, flow.fault];
-    if sequences.into_iter().flatten().any(|of| program.body_use(of) != BodyUse::Untouched) {
-        ask_for_whole_body(message);
-    }
+    let is_read = |of| program.body_use(of) != BodyUse::Untouched;
+    sequences.into_iter().flatten().any(is_read) && ask_for_whole_body(message)
 }
 
-/// Mediators read whole bodies, and no compressed ones.
-fn ask_for_whole_body(message: &mut Message) {
+/// Mediators read whole bodies, and no compressed ones. Returns whether the message asked for others.
+fn ask_for_whole_body(message: &mut Message) -> bool {
+    let mut is_changed = false;
     for name in ["Accept-Encoding", "Range", "If-Range"] {
-        message.head.remove_field(name);
+        if message.head.field(name).is_some() {
+            message.head.remove_field(name);
+            is_changed = true;
+        }
     }
+    is_changed
 }
 
 /// The response of a run, which goes on without its client if something is left to do.

@@ -46,7 +46,7 @@ impl Mediator for PayloadFactory {
     }
 
     fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
-        // Mostly they are about as long as each other.
+        // Successive bodies usually have similar lengths.
         let expected = self.expected.load(Ordering::Relaxed);
         let mut body = Vec::with_capacity(expected);
         let view = scene.view(message);

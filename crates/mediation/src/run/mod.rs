@@ -145,8 +145,8 @@ impl Run {
         run
     }
 
-    /// A run of `flow` for a request that was `sent`, and what it waits for: [`Answer::Response`] or [`Answer::Failed`].
-    /// Head and body of the request are with the host.
+    /// A run of `flow` for a request that was `sent`, and what it waits for: the response. Head and body of the request are
+    /// with the host.
     #[must_use]
     pub fn sent(
         program: Arc<Program>,
@@ -185,6 +185,7 @@ impl Run {
             program,
             flow,
             sender,
+            charged: budget.steps_used(),
             budget,
             branches: Few::default(),
             ready: Queue::default(),
@@ -201,7 +202,6 @@ impl Run {
             failure: None,
             handled: None,
             unreported: Unreported::default(),
-            charged: 0,
             has_reserve: false,
         });
         (run, first)
