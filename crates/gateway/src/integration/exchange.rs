@@ -374,8 +374,9 @@ impl Sender {
 /// Whether a server could read the path as another one: clients' values in addresses are not checked otherwise. As in
 /// clients' own paths, escaped dots and separators count.
 fn has_dot_segment(path: &str) -> bool {
-    // Usually there are none.
-    if memchr::memchr3(b'.', b'%', b'\\', path.as_bytes()).is_none() {
+    // Usually there are none of these.
+    let has_any = memchr::memchr3(b'.', b'%', b'\\', path.as_bytes()).is_some();
+    if !has_any || !path.contains("/.") && !path.contains(['%', '\\']) {
         return false;
     }
     let plain = path.to_ascii_lowercase().replace("%2e", ".").replace("%2f", "/");
