@@ -105,7 +105,7 @@ fn proxy_of(name: &str, format: Format, body: &'static [u8], times: usize) {
                     let (format, bytes) = (sent.format(), sent.bytes(&Budget::large()));
                     let echo = Body::held(format, bytes.ok().flatten().expect("the body is held"));
                     let echo = Message::new(Direction::Response, head(format), echo);
-                    run.answer(id, Answer::Response(Box::new(echo)));
+                    run.answer(id, Answer::Response(echo));
                 }
                 Event::Respond(message, _) => {
                     let bytes = message.body.bytes(&Budget::large());

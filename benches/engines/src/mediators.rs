@@ -260,7 +260,7 @@ fn mediated(program: &Arc<Program>, format: Format, body: Vec<u8>) -> Result<Vec
 /// Endpoints echo.
 #[derive(Default)]
 struct Host {
-    response: RefCell<Option<Message>>,
+    response: RefCell<Option<Box<Message>>>,
 }
 
 impl Environment for Host {
@@ -275,10 +275,10 @@ impl Environment for Host {
 
 impl Bench for Host {
     fn exchange(&self, exchange: Exchange, _: Option<&Properties>) -> Option<Answer> {
-        Some(Answer::Response(Box::new(exchange.message)))
+        Some(Answer::Response(exchange.message))
     }
 
-    fn respond(&self, message: Message) {
+    fn respond(&self, message: Box<Message>) {
         self.response.replace(Some(message));
     }
 

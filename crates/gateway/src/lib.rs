@@ -20,6 +20,7 @@ mod backend_tokens;
 #[doc(hidden)]
 pub mod bench;
 mod bind;
+mod boxed;
 mod buffer;
 mod cache;
 mod caching;

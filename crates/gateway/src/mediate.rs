@@ -10,6 +10,7 @@ use model::{Api, Fault};
 use wire::http1::{Field, Known};
 
 use crate::admission::Admitted;
+use crate::boxed::boxed;
 use crate::caching::{self, Caching, Looked};
 use crate::client::Client;
 use crate::compiled::Compiled;
@@ -44,10 +45,10 @@ pub(crate) async fn mediate_request<C: Client>(
     let (routes, operation) = (route.api.routes(), route.operation()?);
     let api: &Api = &routes.api;
     if operation.policies.as_ref().is_some_and(|policies| policies.mediate_exchanges()) {
-        let mediated =
-            policies::respond(exchange, revision, route, std::mem::take(admitted), client);
+        let admitted = std::mem::take(admitted);
         // Boxed, so that it does not enlarge every task.
-        let response = Box::pin(mediated).await?;
+        let mediated = boxed(|| policies::respond(exchange, revision, route, admitted, client));
+        let response = mediated.await?;
         if api.caches {
             caching::invalidate(worker, routes, request, response.head.status());
         }

@@ -7,6 +7,7 @@ use wire::http1::{BodyFraming, Known, Upgrade};
 use crate::admission::admit;
 use crate::authenticate::{assert_caller, authenticate, authorise};
 use crate::backend_auth::forward;
+use crate::boxed::boxed;
 use crate::client::Client;
 use crate::compiled::Compiled;
 use crate::credentials;
@@ -36,10 +37,10 @@ pub(crate) async fn exchange<C: Client>(
         parsed?;
         if request.peer.serves != Serves::Apis {
             // Boxed, so that it does not enlarge every task.
-            return Box::pin(integration::respond(&mut exchange, &revision, client)).await;
+            return boxed(|| integration::respond(&mut exchange, &revision, client)).await;
         }
         if revision.live.logins.own(request.head.path(&request.bytes)) {
-            return Box::pin(sign_in::respond(&mut exchange, &revision, client)).await;
+            return boxed(|| sign_in::respond(&mut exchange, &revision, client)).await;
         }
         let mut route = match route(&mut exchange, &revision)? {
             Routed::Operation(route) => route,

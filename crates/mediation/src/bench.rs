@@ -20,7 +20,7 @@ pub trait Bench: Environment {
     fn exchange(&self, exchange: Exchange, properties: Option<&Properties>) -> Option<Answer>;
 
     /// The response to the client; there is at most one.
-    fn respond(&self, message: Message);
+    fn respond(&self, message: Box<Message>);
 
     /// The client gets 202 instead, and the run goes on.
     fn accept(&self);
@@ -67,7 +67,7 @@ impl Streams {
 /// The failure that no error handler took, if there is no response.
 pub fn perform(
     (program, flow): (Arc<Program>, Flow),
-    mut request: Message,
+    mut request: Box<Message>,
     bench: &impl Bench,
 ) -> Result<(), Failure> {
     // Those that the time limits of aggregates wait for; nothing waits longer than for all others.
@@ -93,7 +93,7 @@ pub fn perform(
             }
             Event::Respond(mut message, source) => {
                 streams.hold(&mut message, source);
-                bench.respond(*message);
+                bench.respond(message);
             }
             Event::Accepted => bench.accept(),
             Event::Failed(failure) => return Err(failure),

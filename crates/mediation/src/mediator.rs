@@ -89,7 +89,7 @@ pub trait Mediator: fmt::Debug + Send + Sync {
         &self,
         _scene: &Scene<'_>,
         _message: &mut Message,
-        _parts: Vec<Option<Message>>,
+        _parts: Vec<Option<Box<Message>>>,
     ) -> Result<Next, Failure> {
         Ok(Next::Continue)
     }
@@ -241,7 +241,7 @@ pub trait Parts: fmt::Debug + Send {
     }
 
     /// What all have in common, when there is no next one: the message for an error handler.
-    fn rest(self: Box<Self>) -> Option<Message>;
+    fn rest(self: Box<Self>) -> Option<Box<Message>>;
 
     /// Visits the messages that it holds.
     fn each(&mut self, each: &mut dyn FnMut(&mut Message));
@@ -260,7 +260,7 @@ impl Parts for VecDeque<Part> {
         Ok(self.pop_front())
     }
 
-    fn rest(self: Box<Self>) -> Option<Message> {
+    fn rest(self: Box<Self>) -> Option<Box<Message>> {
         self.into_iter().next().map(|part| part.message)
     }
 
@@ -291,7 +291,7 @@ pub struct Scatter {
 /// A message of a fork.
 #[derive(Debug)]
 pub struct Part {
-    pub message: Message,
+    pub message: Box<Message>,
     pub sequence: Option<SequenceId>,
     /// Where it is sent at the end of the sequence.
     pub to: Option<To>,

@@ -76,7 +76,7 @@ fn run(program: &Arc<Program>, sequence: SequenceId, body: &[u8]) {
                 run.answer(
                     id,
                     match ask {
-                        Ask::Exchange(_) if asks % 2 == 1 => Answer::Response(Box::new(message())),
+                        Ask::Exchange(_) if asks % 2 == 1 => Answer::Response(message()),
                         Ask::Exchange(_) => {
                             Answer::Failed(Failure::new(Code::NOT_CONNECTED, "refused"), None)
                         }
@@ -213,7 +213,7 @@ pub fn interceptor(answer: &[u8]) {
                 asks += 1;
                 assert!(asks <= 3, "a service, the upstream, and a service");
                 head_can_be_written(&exchange.message);
-                run.answer(id, Answer::Response(Box::new(response())));
+                run.answer(id, Answer::Response(response()));
             }
             Event::Ask(..) | Event::Heavy | Event::Waiting | Event::Accepted => {
                 panic!("nothing streams, and all is answered")

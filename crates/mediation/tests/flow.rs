@@ -133,7 +133,7 @@ fn a_property_names_the_sequence_for_the_next_response() {
     let target_pox = target.replace("<endpoint key=\"a\"/>", pox);
     let held = program(&format!("{receive}<proxy name=\"P\"><target{target_pox}</target></proxy>"));
     let ran = drive(&held, flow(&held), streaming(), &|_: &str, _: &str| {
-        Some(Answer::Response(Box::new(response("2"))))
+        Some(Answer::Response(response("2")))
     });
     assert_eq!((ran.bodies, ran.body()), (1, r#"{"r":2}"#.to_owned()));
     let call = "<call><endpoint key=\"a\"/></call><send>";
@@ -167,7 +167,7 @@ fn the_message_type_survives_a_call_and_other_transport_properties_do_not() {
     let target = "><inSequence><property name=\"messageType\" value=\"application/json\" scope=\"axis2\"/>\
                   <property name=\"HTTP_SC\" value=\"299\" scope=\"axis2\"/>\
                   <call><endpoint key=\"a\"/></call><log level=\"full\"/><respond/></inSequence>";
-    let xml = |_: &str, _: &str| Some(Answer::Response(Box::new(response("<a><b>1</b></a>"))));
+    let xml = |_: &str, _: &str| Some(Answer::Response(response("<a><b>1</b></a>")));
     let ran = proxy("", target, &xml);
     assert_eq!(ran.body(), r#"{"a":{"b":1}}"#);
     let Outcome::Responded(message) = ran.outcome else { panic!() };
@@ -187,7 +187,7 @@ fn call_sends_its_source_and_fills_its_target() {
     assert_eq!(ran.sent, [r#"http://a/ {"i":2}"#]);
     assert_eq!(ran.log, [r#"{"i":2} 200 application/json; charset=UTF-8 1"#]);
     assert_eq!(ran.body(), "1");
-    let xml = |_: &str, _: &str| Some(Answer::Response(Box::new(response("<a><b>3</b></a>"))));
+    let xml = |_: &str, _: &str| Some(Answer::Response(response("<a><b>3</b></a>")));
     let ran = proxy(
         "",
         "><inSequence><call><target type=\"variable\">v</target><endpoint key=\"a\"/></call>\
@@ -209,7 +209,7 @@ fn the_response_to_a_source_has_no_transport_properties_of_the_request() {
              <property name=\"messageType\" value=\"text/plain\" scope=\"axis2\"/>\
              <call><source {source}</source><endpoint key=\"a\"/></call><respond/></inSequence>"
         );
-        let xml = |_: &str, _: &str| Some(Answer::Response(Box::new(response("<a><b>1</b></a>"))));
+        let xml = |_: &str, _: &str| Some(Answer::Response(response("<a><b>1</b></a>")));
         let ran = proxy("", &target, &xml);
         let Outcome::Responded(message) = &ran.outcome else { panic!("{ran:?}") };
         assert!(message.properties.get(PropertyScope::Axis2, "HTTP_SC").is_none());
@@ -286,7 +286,7 @@ fn a_body_that_nobody_reads_streams_both_ways() {
         (Source::Request, penstock_mediation::BodyUse::Untouched)
     );
     assert!(matches!(run.next(&world), Event::Waiting));
-    run.answer(id, Answer::Response(Box::new(streaming())));
+    run.answer(id, Answer::Response(streaming()));
     let Event::Respond(message, source) = run.next(&world) else { panic!() };
     assert_eq!(
         (source, message.body.state()),
@@ -396,7 +396,7 @@ fn a_large_body_is_written_on_a_thread_for_heavy_work() {
         let all: Vec<_> = (0..formats.len()).map(|at| format!("http://a/{at}")).collect();
         assert_eq!(urls, all);
         assert_eq!(heavy, formats.iter().filter(|format| **format == "pox").count());
-        run.answer(sent[0].1, Answer::Response(Box::new(response("1"))));
+        run.answer(sent[0].1, Answer::Response(response("1")));
         assert!(matches!(run.next(&world), Event::Respond(..)), "in the sequence `r`");
     }
     // What was edited is written where it was edited.
@@ -453,7 +453,7 @@ fn many_small_parts_make_their_splitter_and_their_join_heavy() {
     }
     let large = format!("\"{}\"", "x".repeat(50_000));
     for id in asks {
-        run.answer(id, Answer::Response(Box::new(response(&large))));
+        run.answer(id, Answer::Response(response(&large)));
     }
     assert!(matches!(run.next(&world), Event::Heavy), "each response is small, and all are not");
     let Event::Respond(message, _) = run.next_heavy(&world) else { panic!() };
@@ -506,7 +506,7 @@ fn a_long_response_is_searched_for_a_fault_by_a_heavy_thread() {
             response
                 .set(PropertyScope::Axis2, "HTTP_SC", PropertyValue::new(status), &budget)
                 .unwrap();
-            run.answer(id, Answer::Response(Box::new(response)));
+            run.answer(id, Answer::Response(response));
             run
         };
         let Event::Failed(failure) = begin("short").next(&world) else { panic!("{steps}") };
@@ -525,8 +525,8 @@ fn an_answer_that_nobody_waits_for_is_ignored() {
     let world = World::default();
     let mut run = begin(&program, request("1"));
     let Event::Ask(id, _) = run.next(&world) else { panic!() };
-    run.answer(id, Answer::Response(Box::new(response("2"))));
-    run.answer(id, Answer::Response(Box::new(response("3"))));
+    run.answer(id, Answer::Response(response("2")));
+    run.answer(id, Answer::Response(response("3")));
     assert!(!run.is_done());
     let Event::Respond(message, _) = run.next(&world) else { panic!() };
     assert!(run.is_done());

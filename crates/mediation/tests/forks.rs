@@ -21,7 +21,7 @@ fn echo(url: &str, body: &str) -> Option<Answer> {
     } else {
         format!("{{\"{name}\":{body}}}")
     };
-    Some(Answer::Response(Box::new(response(&body))))
+    Some(Answer::Response(response(&body)))
 }
 
 fn silent(_: &str, _: &str) -> Option<Answer> {

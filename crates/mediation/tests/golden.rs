@@ -77,7 +77,7 @@ fn flow(program: &Program) -> Flow {
     }
 }
 
-fn message(title: &str, body: &str) -> Message {
+fn message(title: &str, body: &str) -> Box<Message> {
     let words: Vec<_> = title.splitn(3, ' ').collect();
     let (method, target, content_type) = match *words {
         [method, target, content_type] if target.starts_with('/') => (method, target, content_type),
@@ -103,7 +103,7 @@ fn echo(url: &str, body: &str) -> Option<Answer> {
         body if body.starts_with('<') => format!("<from url=\"{url}\">{body}</from>"),
         body => format!("{{\"from\":\"{url}\",\"got\":{body}}}"),
     };
-    Some(Answer::Response(Box::new(response(&body))))
+    Some(Answer::Response(response(&body)))
 }
 
 fn shown(ran: &Ran) -> String {

@@ -34,7 +34,7 @@ fn the_failure_of_an_endpoint_has_its_code_and_the_message_that_was_sent() {
     let target = " endpoint=\"a\" faultSequence=\"f\">";
     let returned = |_: &str, body: &str| {
         let failure = Failure::new(Code::NOT_CONNECTED, "refused");
-        Some(Answer::Failed(failure, Some(Box::new(request(body)))))
+        Some(Answer::Failed(failure, Some(request(body))))
     };
     let ran = proxy(&fault, target, &returned);
     assert_eq!(ran.log, ["f = 101503, m = refused"]);
@@ -97,7 +97,7 @@ fn a_status_that_is_an_error_is_a_failure_of_what_blocks() {
             let mut response = response(body);
             let status = PropertyValue::new(status.to_string());
             response.set(PropertyScope::Axis2, "HTTP_SC", status, &Budget::default()).unwrap();
-            Some(Answer::Response(Box::new(response)))
+            Some(Answer::Response(response))
         };
         let handler = "<sequence name=\"f\"><log level=\"custom\" separator=\"\"><property name=\"f\" \
             expression=\"fn:concat($ctx:ERROR_CODE, ' ', $ctx:ERROR_MESSAGE, ', ', $axis2:HTTP_SC)\"/></log><respond/></sequence>";
@@ -286,7 +286,7 @@ fn a_loop_of_calls_ends_with_the_budget() {
     let flow = Flow { request: program.sequence("again"), ..Flow::default() };
     let budget = Budget::new(10_000, 1 << 20);
     let run = Run::new(Arc::clone(&program), flow, request("1"), budget);
-    let ran = drive_run(run, &|_, _| Some(Answer::Response(Box::new(response("1")))));
+    let ran = drive_run(run, &|_, _| Some(Answer::Response(response("1"))));
     assert!(ran.failure().message.contains("10000 steps"), "{:?}", ran.outcome);
     assert!(ran.sent.len() < 300, "{}", ran.sent.len());
 }
@@ -311,7 +311,7 @@ fn spent(steps: &str, handled: &str) -> Ran {
     let body = format!("[{}1]", "1,".repeat(20_000));
     let budget = Budget::new(100_000, 64 * 1024);
     let run = Run::new(Arc::clone(&program), flow(&program), request(&body), budget);
-    drive_run(run, &|_, _| Some(Answer::Response(Box::new(response("1")))))
+    drive_run(run, &|_, _| Some(Answer::Response(response("1"))))
 }
 
 #[test]

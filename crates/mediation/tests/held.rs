@@ -52,7 +52,7 @@ impl Drop for Arrived {
 }
 
 impl Host {
-    fn message(&self, direction: Direction, body: &str) -> Message {
+    fn message(&self, direction: Direction, body: &str) -> Box<Message> {
         self.0.fetch_add(body.len(), Ordering::Relaxed);
         let format = Format::guess(body.as_bytes());
         let mut message = message(direction, format, "");
@@ -102,7 +102,7 @@ fn held_here(program: &Arc<Program>, flow: Flow, body: &str) -> f64 {
                 let echoed = body.text(&Budget::default()).unwrap();
                 bodies += echoed.len();
                 let response = host.message(Direction::Response, &echoed);
-                run.answer(id, Answer::Response(Box::new(response)));
+                run.answer(id, Answer::Response(response));
             }
             Event::Heavy | Event::Respond(..) => {}
             Event::Done => return most,

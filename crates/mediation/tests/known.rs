@@ -52,7 +52,7 @@ fn a_soap_fault_is_a_failure_if_the_message_says_so() {
         let fault = format!(
             "<s:Envelope xmlns:s=\"{version}\"><s:Body><s:Fault>{body}</s:Fault></s:Body></s:Envelope>"
         );
-        move |_: &str, _: &str| Some(Answer::Response(Box::new(response(&fault))))
+        move |_: &str, _: &str| Some(Answer::Response(response(&fault)))
     };
     let soap11 = fault(
         "http://schemas.xmlsoap.org/soap/envelope/",
@@ -80,12 +80,12 @@ fn a_soap_fault_is_a_failure_if_the_message_says_so() {
 }
 
 /// A request of unknown length, whose body streams.
-fn chunked() -> Message {
+fn chunked() -> Box<Message> {
     Message::new(Direction::Request, Box::<PlainHead>::default(), Body::streaming(Format::Json))
 }
 
 /// How the body of the first message that is sent reaches the host.
-fn sent(steps: &str, message: Message) -> Message {
+fn sent(steps: &str, message: Box<Message>) -> Box<Message> {
     let target = format!(
         "<target><inSequence>{steps}<send><endpoint key=\"a\"/></send></inSequence></target>"
     );
@@ -160,7 +160,7 @@ fn what_a_message_is_can_be_read_before_it_is_set() {
         set("value=\"application/xml\""),
         set("expression=\"$ctx:kept\""),
     );
-    let returns = |_: &str, body: &str| Some(Answer::Response(Box::new(response(body))));
+    let returns = |_: &str, body: &str| Some(Answer::Response(response(body)));
     let ran = proxy("", &format!("><inSequence>{steps}</inSequence>"), &returns);
     let json = "v = application/json|application/json; charset=UTF-8|";
     let xml = "v = application/json|application/xml; charset=UTF-8|";
@@ -230,7 +230,7 @@ fn a_soap_fault_is_returned_with_the_status_200_if_the_response_says_so() {
             let mut response = response(&returned);
             let status = PropertyValue::new(status.to_string());
             response.set(PropertyScope::Axis2, "HTTP_SC", status, &Budget::default()).unwrap();
-            Some(Answer::Response(Box::new(response)))
+            Some(Answer::Response(response))
         };
         let status = format!("<property name=\"HTTP_SC\" value=\"{status}\" scope=\"axis2\"/>");
         for end in ["<respond/>", "<send/>", ""] {

@@ -19,7 +19,7 @@ const JSON: &str = "application/json";
 const SOAP: &str = "text/xml; charset=UTF-8";
 
 /// A message with this content type and body.
-fn message(content_type: &str, body: &str) -> Message {
+fn message(content_type: &str, body: &str) -> Box<Message> {
     let fields = vec![("Content-Type".to_owned(), content_type.to_owned())];
     let head = PlainHead { method: "POST".to_owned(), target: "/".to_owned(), fields };
     let body = Body::held(Format::of(content_type), body.as_bytes().to_vec());
@@ -28,7 +28,7 @@ fn message(content_type: &str, body: &str) -> Message {
 
 /// Runs the sequence `main` of the artefacts. What becomes of the message is its response.
 #[track_caller]
-fn run_main(artefacts: &str, message: Message, budget: Budget) -> Ran {
+fn run_main(artefacts: &str, message: Box<Message>, budget: Budget) -> Ran {
     let responds = "<sequence name=\"run\"><sequence key=\"main\"/><respond/></sequence>";
     let program = program(&format!("{artefacts}{responds}"));
     let flow = Flow { request: program.sequence("run"), ..Flow::default() };
@@ -37,14 +37,14 @@ fn run_main(artefacts: &str, message: Message, budget: Budget) -> Ran {
 
 /// Runs mediators.
 #[track_caller]
-fn run(mediators: &str, message: Message) -> Ran {
+fn run(mediators: &str, message: Box<Message>) -> Ran {
     let artefacts = format!("<sequence name=\"main\">{mediators}</sequence>");
     run_main(&artefacts, message, Budget::default())
 }
 
 /// What `expression` is, as the log writes it.
 #[track_caller]
-fn logged(expression: &str, message: Message) -> String {
+fn logged(expression: &str, message: Box<Message>) -> String {
     let log =
         format!("<log level=\"custom\"><property name=\"v\" expression=\"{expression}\"/></log>");
     let ran = run(&log, message);
@@ -52,7 +52,7 @@ fn logged(expression: &str, message: Message) -> String {
     ran.log.join("\n").trim_start_matches("v = ").to_owned()
 }
 
-fn envelope(header: &str, body: &str) -> Message {
+fn envelope(header: &str, body: &str) -> Box<Message> {
     let soap = "http://schemas.xmlsoap.org/soap/envelope/";
     message(
         SOAP,
@@ -201,7 +201,7 @@ fn xpath_as_text_is_synapse_s() {
 }
 
 /// A response with these bytes.
-fn encoded(content_type: &str, bytes: &[u8]) -> Message {
+fn encoded(content_type: &str, bytes: &[u8]) -> Box<Message> {
     let mut plain = message(content_type, "");
     let body = Body::held(Format::of(content_type), bytes.to_vec());
     plain.become_response(plain.head.copy(), body);

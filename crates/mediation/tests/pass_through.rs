@@ -26,7 +26,7 @@ const ENDPOINTS: &str = "
     <sequence name=\"loop\"><sequence key=\"loop\"/><sequence key=\"loop\"/></sequence>";
 
 /// Requests of each kind: with a body that streams and without one, with and without a SOAP action.
-fn requests() -> Vec<(String, Message)> {
+fn requests() -> Vec<(String, Box<Message>)> {
     let mut all = Vec::new();
     for method in ["GET", "POST"] {
         for media in ["application/json", "text/xml", "application/soap+xml; action=a"] {
@@ -81,7 +81,12 @@ fn sent(run: &mut Run, world: &World) -> (AskId, Box<Exchange>) {
 
 /// Checks that a run sends the same message to `target`, and that it returns the response, or fails as the exchange does.
 #[track_caller]
-fn check_run(program: &Arc<Program>, requests: (Message, Message), target: &Target, what: &str) {
+fn check_run(
+    program: &Arc<Program>,
+    requests: (Box<Message>, Box<Message>),
+    target: &Target,
+    what: &str,
+) {
     let world = World::of(program);
     let run = |message| Run::new(Arc::clone(program), flow(program), message, Budget::default());
     let (request, second) = requests;
@@ -91,13 +96,13 @@ fn check_run(program: &Arc<Program>, requests: (Message, Message), target: &Targ
     assert_eq!((&exchange.target, &fields(&exchange.message)), (target, &before), "{what}");
     let body = Body::streaming(Format::Json);
     let response = Message::new(Direction::Response, Box::new(PlainHead::default()), body);
-    returning.answer(ask, Answer::Response(Box::new(response)));
+    returning.answer(ask, Answer::Response(response));
     let Event::Respond(message, source) = returning.next(&world) else { panic!("{what}") };
     assert_eq!((source, fields(&message)), (Source::Response(ask), Vec::new()), "{what}");
     let mut failing = run(second);
     let (ask, exchange) = sent(&mut failing, &world);
     let failure = Failure::new(Code::NOT_SENT, "refused");
-    failing.answer(ask, Answer::Failed(failure, Some(Box::new(exchange.message))));
+    failing.answer(ask, Answer::Failed(failure, Some(exchange.message)));
     assert!(matches!(failing.next(&world), Event::Failed(_)), "{what}");
 }
 
@@ -253,7 +258,7 @@ fn answered(mut run: Box<Run>, ask: AskId, world: &World) -> Vec<String> {
     let body = Body::streaming(Format::Json);
     let mut response = Message::new(Direction::Response, Box::new(PlainHead::default()), body);
     response.set_field("Content-Type", "application/json").unwrap();
-    run.answer(ask, Answer::Response(Box::new(response)));
+    run.answer(ask, Answer::Response(response));
     let mut all = Vec::new();
     loop {
         match run.next(world) {

@@ -13,7 +13,7 @@ use penstock_mediation::{
 };
 use xpath::Budget;
 
-fn order() -> Message {
+fn order() -> Box<Message> {
     let body = Body::held(
         Format::Json,
         br#"{"symbol":"IBM","items":[{"price":1.50},{"price":20}]}"#.to_vec(),
@@ -28,13 +28,13 @@ fn order() -> Message {
 
 /// Runs the mediators and responds.
 #[track_caller]
-fn run_on(message: Message, mediators: &str) -> Ran {
+fn run_on(message: Box<Message>, mediators: &str) -> Ran {
     host_run(message, &format!("<sequence name=\"main\">{mediators}<respond/></sequence>"))
 }
 
 /// Runs the sequence `main`; endpoints are silent.
 #[track_caller]
-fn host_run(message: Message, artefacts: &str) -> Ran {
+fn host_run(message: Box<Message>, artefacts: &str) -> Ran {
     let program = program(artefacts);
     let flow = Flow { request: program.sequence("main"), ..Flow::default() };
     drive(&program, flow, message, &|_, _| None)
@@ -69,7 +69,7 @@ fn filter_runs_one_branch() {
 }
 
 /// An envelope with a header and one order.
-fn envelope() -> Message {
+fn envelope() -> Box<Message> {
     let body = "<e:Envelope xmlns:e=\"http://schemas.xmlsoap.org/soap/envelope/\"><e:Header><r xmlns=\"urn:r\">gold</r></e:Header>\
                 <e:Body><order><symbol>IBM</symbol></order></e:Body></e:Envelope>";
     let body = Body::held(Format::Soap11, body.as_bytes().to_vec());
@@ -248,9 +248,8 @@ fn a_property_that_is_set_again_and_again_takes_the_memory_of_one() {
         let flow = Flow { request: program.sequence("main"), ..Flow::default() };
         let run = Run::new(program, flow, request(&body), Budget::new(400_000, 1 << 19));
         let answer = body.clone();
-        let ran = host::drive_run(run, &move |_, _| {
-            Some(Answer::Response(Box::new(host::response(&answer))))
-        });
+        let ran =
+            host::drive_run(run, &move |_, _| Some(Answer::Response(host::response(&answer))));
         assert!(ran.failure().message.contains("400000 steps"), "{steps}: {:?}", ran.outcome);
         assert!(ran.sent.len() > 20, "{steps}: {}", ran.sent.len());
     }

@@ -120,7 +120,7 @@ impl Loaded {
 }
 
 /// The flow that is tried, and the message for it.
-fn tried(loaded: &Loaded, arguments: &Arguments) -> Result<(Flow, Message), Failure> {
+fn tried(loaded: &Loaded, arguments: &Arguments) -> Result<(Flow, Box<Message>), Failure> {
     let program = &loaded.program;
     if let (None, Some(path)) = (&arguments.run, &arguments.path) {
         let Some((service, flow)) = proxy_at(program, path) else {
@@ -300,7 +300,7 @@ fn request(
     arguments: &Arguments,
     program: &Program,
     (target, service): (String, Option<Served>),
-) -> Result<Message, Failure> {
+) -> Result<Box<Message>, Failure> {
     let source = |file: &Option<PathBuf>| {
         file.as_ref().map(|file| Source::read(file, limits::JSON_BYTES_MAX)).transpose()
     };
@@ -370,7 +370,7 @@ struct Shown {
 }
 
 impl Shown {
-    fn run(self, flow: (Arc<Program>, Flow), message: Message) -> Result<(), Failure> {
+    fn run(self, flow: (Arc<Program>, Flow), message: Box<Message>) -> Result<(), Failure> {
         let ended = perform(flow, message, &self).map_err(|failure| failed(&failure));
         match self.printed.into_inner() {
             Some(printed) => printed.and(ended),
@@ -408,10 +408,10 @@ impl Bench for Shown {
         let body = Body::held(format, response.bytes.clone());
         let message = Message::new(Direction::Response, Box::new(head), body);
         *self.last.borrow_mut() = describe(&message);
-        Some(Answer::Response(Box::new(message)))
+        Some(Answer::Response(message))
     }
 
-    fn respond(&self, message: Message) {
+    fn respond(&self, message: Box<Message>) {
         let end = format!("responds to the client: {}", message.status());
         self.print(|| show(&end, &message));
     }

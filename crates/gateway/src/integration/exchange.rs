@@ -15,6 +15,7 @@ use super::environment::RunEnvironment;
 use super::fault_check::{Checked, Checks};
 use crate::artefacts::origins::{Address, Configured};
 use crate::backend_auth;
+use crate::boxed::boxed;
 use crate::compiled::Compiled;
 use crate::fault;
 use crate::flow::Held;
@@ -147,7 +148,7 @@ impl Sender {
     /// `properties`: the message's; `framing`: of the body that is sent; `upstream`: endpoints that it may go to.
     pub(super) fn new(
         environment: RunEnvironment,
-        (target, message): (Target, Message),
+        (target, message): (Target, Box<Message>),
         properties: Option<&Properties>,
         peer: &Rc<Peer>,
         framing: BodyFraming,
@@ -192,7 +193,7 @@ impl Sender {
             return self.run_to(&self.target, worker, revision, body).await;
         }
         // Boxed, as in `run_group`: rare, and large.
-        Box::pin(self.run_group(&self.target, worker, revision, body)).await
+        boxed(|| self.run_group(&self.target, worker, revision, body)).await
     }
 
     /// # Errors
@@ -259,13 +260,13 @@ impl Sender {
         };
         let mut response = if drops_body {
             // Boxed, so that it does not enlarge what has a body.
-            let sent = self.run_without_body((worker, revision), &forwarding, &outgoing, body);
-            Box::pin(sent).await?
+            boxed(|| self.run_without_body((worker, revision), &forwarding, &outgoing, body))
+                .await?
         } else {
             backend_auth::forward(worker, revision, &forwarding, &outgoing, body).await?
         };
         if let Some(checks) = &self.checks {
-            Box::pin(self.check(checks, &mut response, (worker, revision))).await;
+            boxed(|| self.check(checks, &mut response, (worker, revision))).await;
         }
         if is_judged_later {
             let (code, reason) = (Code::SOAP_FAULT.0, String::new());
@@ -361,7 +362,7 @@ impl Sender {
     }
 
     /// The message as it was, for the error handler. `bytes`: its body, if the run has held it.
-    pub(super) fn into_message(self, bytes: Option<Bytes>) -> Message {
+    pub(super) fn into_message(self, bytes: Option<Bytes>) -> Box<Message> {
         let body = match bytes {
             Some(bytes) => Body::held(self.format, bytes),
             None => super::body(self.framing, self.format),
@@ -386,7 +387,7 @@ fn has_dot_segment(path: &str) -> bool {
 }
 
 /// A response as mediation gets it. Its body streams unless it is empty.
-pub(super) fn response(head: Box<Head>, is_empty: bool, body_bytes_max: usize) -> Message {
+pub(super) fn response(head: Box<Head>, is_empty: bool, body_bytes_max: usize) -> Box<Message> {
     use mediation::Head as _;
     let format = head.field("Content-Type").map_or(Format::Binary, |of| Format::of(&of));
     let body = if is_empty { Body::held(format, Bytes::new()) } else { Body::streaming(format) };

@@ -40,7 +40,7 @@ impl Checks {
     }
 
     /// Looks at a message, on a thread for heavy work if that takes long.
-    async fn look(&self, message: Message, worker: &Worker) -> Result<Looked, Failure> {
+    async fn look(&self, message: Box<Message>, worker: &Worker) -> Result<Looked, Failure> {
         let mut shared = self.budget.lock().await;
         let budget = shared.clone();
         let looked = if message.is_long_to_check() {
@@ -59,13 +59,13 @@ impl Checks {
 
 /// A message that was looked at.
 struct Looked {
-    message: Message,
+    message: Box<Message>,
     is_fault: bool,
     budget: Budget,
 }
 
 impl Looked {
-    fn at(message: Message, budget: Budget) -> Self {
+    fn at(message: Box<Message>, budget: Budget) -> Self {
         // If that fails, it fails for the run as well.
         let is_fault = matches!(message.soap_fault(&budget), Ok(Some(_)));
         budget.release_memory(message.body.charged());

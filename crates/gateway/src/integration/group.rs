@@ -7,6 +7,7 @@ use model::{Blame, Fault};
 use super::bodies::exhausted;
 use super::environment::RunEnvironment;
 use super::exchange::Sender;
+use crate::boxed::boxed;
 use crate::compiled::Compiled;
 use crate::flow::Held;
 use crate::forward::{OwnBody, UpstreamResponse};
@@ -51,7 +52,7 @@ impl Sender {
         let mut members = members.peekable();
         while let Some((position, target)) = members.next() {
             let sent = if !target.members.is_empty() {
-                Box::pin(self.run_group(target, worker, revision, body)).await
+                boxed(|| self.run_group(target, worker, revision, body)).await
             } else if let Some(bytes) = &target.body {
                 let mut own = OwnBody::new(Held::new(bytes.clone()), &worker.resources);
                 self.run_to(target, worker, revision, &mut own).await

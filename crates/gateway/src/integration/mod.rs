@@ -33,6 +33,7 @@ use wire::http1::BodyFraming;
 use crate::account::Record;
 use crate::admission::{Admitted, admit};
 use crate::artefacts::{Service, Target, fault_of};
+use crate::boxed::boxed;
 use crate::client::Client;
 use crate::compiled::{Compiled, Live};
 use crate::credentials;
@@ -59,7 +60,7 @@ pub use environment::variable;
 /// What a run starts with.
 struct Start {
     flow: Flow,
-    message: Message,
+    message: Box<Message>,
     budget: Budget,
 }
 
@@ -100,7 +101,7 @@ pub(crate) async fn respond<C: Client>(
     if let Some(description) = description(&integration.program, service_at, request, prefix_len) {
         let _admitted = admit(exchange, &revision.live, &service, client).await?;
         let client = request.peer.address;
-        let (content_type, text) = Box::pin(description.text(worker, revision, client)).await?;
+        let (content_type, text) = boxed(|| description.text(worker, revision, client)).await?;
         let mut response = worker.own_response(200);
         response.head.edits.append(b"Content-Type", content_type.as_bytes());
         let body = Held::new(Bytes::from(text));
@@ -137,7 +138,7 @@ pub(crate) async fn respond<C: Client>(
     let mut held = None;
     if matches!(found, Err(Detour::Body)) {
         let (holding, stall) = (worker.holding(&revision.live), Stall::of(&revision.live));
-        let bytes = Box::pin(waiting.hold(worker, &holding, stall)).await?;
+        let bytes = boxed(|| waiting.hold(worker, &holding, stall)).await?;
         message.hold(bytes.clone());
         held = Some(bytes);
         found = program.passes_through(&flow, &message, &environment, &budget);
@@ -161,7 +162,7 @@ pub(crate) async fn respond<C: Client>(
     let mut response = match passed {
         Passed::Returned(response) => response,
         // Boxed, so that it does not enlarge what passes through.
-        Passed::Mediated(session) => Box::pin(mediate(exchange, session, waiting)).await?,
+        Passed::Mediated(session) => boxed(|| mediate(exchange, session, waiting)).await?,
     };
     cross_origin::mediate(request, routes, &mut response.head.edits);
     Ok(response)
@@ -319,7 +320,7 @@ fn body(framing: BodyFraming, format: Format) -> Body {
 }
 
 /// `body_bytes_max`: the limit of its body when it is decoded.
-fn message(head: Box<RequestCopy>, framing: BodyFraming, body_bytes_max: usize) -> Message {
+fn message(head: Box<RequestCopy>, framing: BodyFraming, body_bytes_max: usize) -> Box<Message> {
     use mediation::Head as _;
     let content_type = head.field("Content-Type");
     let format = content_type.map_or(Format::Binary, |content_type| Format::of(&content_type));

@@ -16,6 +16,7 @@ use super::response::{Returned, returned};
 use super::session::Session;
 use super::waiting::Waiting;
 use super::{Start, begin, session};
+use crate::boxed::boxed;
 use crate::compiled::Compiled;
 use crate::exchange::Exchange;
 use crate::flow::Held;
@@ -101,7 +102,7 @@ impl Passing {
             return self.sender.run(worker, revision, client).await;
         };
         // Boxed, so that it does not enlarge what is not held.
-        Box::pin(async {
+        boxed(|| async {
             let mut held = HeldRequest { client, held: Held::new(bytes.clone()) };
             let mut response = self.sender.run(worker, revision, &mut held).await?;
             held.finish_upload(&worker.resources, &mut response, revision.live.stall_ms).await;

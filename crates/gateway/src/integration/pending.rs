@@ -93,10 +93,10 @@ pub(super) fn answered(
                     }
                 }
             }
-            Answered { ask, answer: Answer::Response(Box::new(message)), stream }
+            Answered { ask, answer: Answer::Response(message), stream }
         }
         Err(fault) => {
-            let message = Some(Box::new(sender.into_message(bytes)));
+            let message = Some(sender.into_message(bytes));
             let answer = Answer::Failed(exchange::failure(&fault), message);
             Answered { ask, answer, stream: None }
         }

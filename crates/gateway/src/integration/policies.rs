@@ -23,6 +23,7 @@ use super::{ask_for_whole_body, budget, mediate, message};
 use crate::account::Record;
 use crate::admission::Admitted;
 use crate::artefacts::{fault_of, policies::Served};
+use crate::boxed::boxed;
 use crate::claims::claims_of;
 use crate::client::Client;
 use crate::compiled::{Compiled, Live};
@@ -92,7 +93,7 @@ fn request_message(
     to: &Route<'_>,
     (operation, live): (OperationFlow, &Live),
     budget: &Budget,
-) -> Result<Message, mediation::Failure> {
+) -> Result<Box<Message>, mediation::Failure> {
     let api = &to.api.routes().api;
     let path_len = request.head.path(&request.bytes).len();
     let mut head = worker.resources.copy(request);
@@ -236,7 +237,7 @@ pub(crate) async fn mediate_fault(
         && let Some(own) = exchange.fault(fault, revision.live.fault_status)
     {
         // Boxed, so that it does not enlarge every task.
-        *responded = Ok(Box::pin(mediate_own(exchange, revision, own)).await);
+        *responded = Ok(boxed(|| mediate_own(exchange, revision, own)).await);
     }
 }
 

@@ -7,6 +7,7 @@ use wire::http1::Known;
 use super::session::Session;
 use super::waiting::Waiting;
 use crate::artefacts::fault_of;
+use crate::boxed::boxed;
 use crate::flow::Held;
 use crate::forward::{Upload, UpstreamBody, UpstreamResponse};
 use crate::message::{Head, RequestCopy};
@@ -92,7 +93,7 @@ pub(super) async fn deliverable<B: RequestBody>(
         }
         None if is_bodiless => ResponseBody::Empty,
         None if is_streaming => {
-            let bytes = Box::pin(session.hold(source, waiting)).await?.map_err(fault_of)?;
+            let bytes = boxed(|| session.hold(source, waiting)).await?.map_err(fault_of)?;
             bytes.map_or(ResponseBody::Empty, held)
         }
         None => match session.charged(&body).map_err(fault_of)? {

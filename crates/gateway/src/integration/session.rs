@@ -22,6 +22,7 @@ use super::group::{charge_members, repeats};
 use super::pending::{Answered, Pending, alongside, answered, poll_pending};
 use super::waiting::{Waiting, while_waiting};
 use crate::account::bump;
+use crate::boxed::boxed;
 use crate::compiled::Compiled;
 use crate::deliver::Stall;
 use crate::flow::Held;
@@ -173,7 +174,7 @@ impl Session {
         loop {
             match self.next(client).await? {
                 Event::Ask(ask, Ask::Timer(ms)) => {
-                    let future = Box::pin(async move {
+                    let future = boxed(|| async move {
                         tasks::sleep(ms).await;
                         Answered { ask, answer: Answer::Elapsed, stream: None }
                     });
@@ -183,7 +184,7 @@ impl Session {
                     if self.holds_beside(ask, source, client.is_some()) => {}
                 Event::Ask(ask, Ask::Body(source)) => {
                     // Boxed, so that it does not enlarge every run.
-                    let held = Box::pin(self.hold(source, client)).await?;
+                    let held = boxed(|| self.hold(source, client)).await?;
                     let answer = match held {
                         Ok(bytes) => bytes.map_or(Answer::Lost, Answer::Body),
                         Err(failure) => Answer::Failed(failure, None),
@@ -253,7 +254,7 @@ impl Session {
         // The event does not know of them: they are answered when it is handled.
         self.pending.extend(answers.into_iter().map(|answered| Pending {
             turn: None,
-            future: Box::pin(std::future::ready(answered)),
+            future: boxed(|| std::future::ready(answered)),
         }));
         let Some((mut away, event)) = done? else {
             return Ok(Event::Failed(Failure::new(Code::MEDIATION, "a mediator panicked")));
@@ -274,7 +275,7 @@ impl Session {
         if let Some((target, failure)) = self.failed.take()
             && target == exchange.target
         {
-            let answer = Answer::Failed(failure, Some(Box::new(exchange.message)));
+            let answer = Answer::Failed(failure, Some(exchange.message));
             self.answer(Answered { ask, answer, stream: None });
             return Ok(());
         }
@@ -289,7 +290,7 @@ impl Session {
             let sender = self.sender(ask, exchange, *framing);
             let (sent, answers) = {
                 // Boxed, so that it does not enlarge every run.
-                let mut sent = Box::pin(sender.run(&worker, &revision, &mut **client));
+                let mut sent = boxed(|| sender.run(&worker, &revision, &mut **client));
                 alongside(&mut self.pending, sent.as_mut()).await
             };
             *early_upload = Places::default();
@@ -303,7 +304,7 @@ impl Session {
             return Ok(());
         }
         let held = if is_streaming {
-            let held = Box::pin(self.hold(exchange.source, client)).await?;
+            let held = boxed(|| self.hold(exchange.source, client)).await?;
             held.and_then(|bytes| bytes.ok_or_else(Failure::lost_body))
         } else {
             self.charged(&exchange.message.body)
@@ -312,7 +313,7 @@ impl Session {
         let bytes = match held.and_then(|bytes| members.map(|()| bytes)) {
             Ok(bytes) => bytes,
             Err(failure) => {
-                let answer = Answer::Failed(failure, Some(Box::new(exchange.message)));
+                let answer = Answer::Failed(failure, Some(exchange.message));
                 self.answer(Answered { ask, answer, stream: None });
                 return Ok(());
             }
@@ -320,7 +321,7 @@ impl Session {
         let holds = exchange.holds;
         let sender = self.sender(ask, exchange, exchange::framing(&bytes));
         let (holding, stall) = (self.holding.clone(), self.stall());
-        let future = Box::pin(async move {
+        let future = boxed(|| async move {
             let mut body = OwnBody::new(Held::new(bytes.clone()), &worker.resources);
             let sent = sender.run(&worker, &revision, &mut body).await;
             let mut answered = answered(&worker.resources, ask, sent, sender, Some(bytes));
@@ -407,7 +408,7 @@ impl Session {
         }
         let (worker, holding, stall) =
             (Rc::clone(&self.worker), self.holding.clone(), self.stall());
-        let future = Box::pin(async move {
+        let future = boxed(|| async move {
             let held = hold_beside(&worker, stream, &holding, stall).await;
             let answer = held.map_or_else(|failure| Answer::Failed(failure, None), Answer::Body);
             Answered { ask, answer, stream: None }

@@ -86,14 +86,14 @@ impl Mediator for Callout {
             let action = PropertyValue::new(&**action);
             part.set(PropertyScope::Synapse, "Action", action, scene.budget)?;
         }
-        Ok(Next::Exchange { to: self.to, part: Some(Box::new(part)) })
+        Ok(Next::Exchange { to: self.to, part: Some(part) })
     }
 
     fn join(
         &self,
         scene: &Scene<'_>,
         message: &mut Message,
-        parts: Vec<Option<Message>>,
+        parts: Vec<Option<Box<Message>>>,
     ) -> Result<Next, Failure> {
         let Some(response) = parts.into_iter().flatten().next() else { return Ok(Next::Continue) };
         match &self.target {

@@ -98,7 +98,7 @@ impl Mediator for ForEach {
         &self,
         scene: &Scene<'_>,
         message: &mut Message,
-        parts: Vec<Option<Message>>,
+        parts: Vec<Option<Box<Message>>>,
     ) -> Result<Next, Failure> {
         match &self.output {
             Output::None => {}
@@ -124,7 +124,7 @@ impl ForEach {
     /// The message continues with the head and the properties of the last item.
     fn continue_as_last(
         &self,
-        parts: &[Option<Message>],
+        parts: &[Option<Box<Message>>],
         scene: &Scene<'_>,
         message: &mut Message,
     ) -> Result<(), Failure> {
@@ -161,7 +161,7 @@ fn replace_nodes(
     scene: &Scene<'_>,
     message: &mut Message,
     places: &[xml::NodeId],
-    parts: Vec<Option<Message>>,
+    parts: Vec<Option<Box<Message>>>,
 ) -> Result<(), Failure> {
     let Some(document) = message.body.edit_xml(scene.budget)? else { return Ok(()) };
     for (place, part) in places.iter().zip(parts) {
@@ -179,7 +179,11 @@ fn replace_nodes(
 }
 
 /// The items, or what became of them.
-fn array(scene: &Scene<'_>, items: &Items, parts: Vec<Option<Message>>) -> Result<String, Failure> {
+fn array(
+    scene: &Scene<'_>,
+    items: &Items,
+    parts: Vec<Option<Box<Message>>>,
+) -> Result<String, Failure> {
     let mut array = String::from("[");
     for (index, part) in parts.into_iter().enumerate() {
         let text = match part {

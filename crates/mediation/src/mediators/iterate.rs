@@ -82,7 +82,7 @@ impl Parts for Split {
         self.pieces.is_long()
     }
 
-    fn rest(self: Box<Self>) -> Option<Message> {
+    fn rest(self: Box<Self>) -> Option<Box<Message>> {
         Some(self.pieces.shell)
     }
 
@@ -99,7 +99,7 @@ impl Parts for Split {
 #[derive(Debug)]
 pub(super) struct Pieces {
     /// What they have in common: head, properties, and a body without items.
-    shell: Message,
+    shell: Box<Message>,
     items: Items,
     /// How many were made.
     made: usize,
@@ -190,7 +190,7 @@ impl Pieces {
         &mut self,
         budget: &Budget,
         set: impl FnOnce(&mut Message) -> Result<(), Failure>,
-    ) -> Result<Option<Message>, Failure> {
+    ) -> Result<Option<Box<Message>>, Failure> {
         let (used, before) = (budget.bytes_used(), self.shell.kept());
         let Some(mut piece) = self.make(budget)? else { return Ok(None) };
         set(&mut piece)?;
@@ -200,7 +200,7 @@ impl Pieces {
         Ok(Some(piece))
     }
 
-    fn make(&mut self, budget: &Budget) -> Result<Option<Message>, Failure> {
+    fn make(&mut self, budget: &Budget) -> Result<Option<Box<Message>>, Failure> {
         let Some(item) = self.items.get(self.made) else { return Ok(None) };
         let format = self.shell.body.format();
         let mut piece = self.shell.copy(budget)?;
@@ -262,7 +262,7 @@ fn without_nodes(
     nodes: &HashSet<xml::NodeId>,
     scene: &Scene<'_>,
     message: &Message,
-) -> Result<(Message, xml::NodeId), Failure> {
+) -> Result<(Box<Message>, xml::NodeId), Failure> {
     let whole = message.body.xml(scene.budget)?.ok_or_else(|| fail("the body is not XML"))?;
     scene.budget.charge_memory(whole.heap_bytes())?;
     let mut rest = whole.clone();
@@ -306,7 +306,7 @@ fn around_array(
     range: Range<usize>,
     scene: &Scene<'_>,
     message: &Message,
-) -> Result<(Message, Way), Failure> {
+) -> Result<(Box<Message>, Way), Failure> {
     let text = message.body.text(scene.budget)?;
     let mut shell = message.copy(scene.budget)?;
     let rest = spliced(&text, range.clone(), "[]").unwrap_or_default();

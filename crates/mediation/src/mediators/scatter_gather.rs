@@ -70,7 +70,7 @@ impl Mediator for ScatterGather {
         &self,
         scene: &Scene<'_>,
         message: &mut Message,
-        parts: Vec<Option<Message>>,
+        parts: Vec<Option<Box<Message>>>,
     ) -> Result<Next, Failure> {
         self.results.store(scene, message, parts)?;
         Ok(Next::Continue)
@@ -103,7 +103,7 @@ impl Results {
         &self,
         scene: &Scene<'_>,
         message: &mut Message,
-        parts: Vec<Option<Message>>,
+        parts: Vec<Option<Box<Message>>>,
     ) -> Result<(), Failure> {
         let mut texts = Vec::new();
         for part in parts.into_iter().flatten() {

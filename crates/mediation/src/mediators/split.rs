@@ -289,7 +289,7 @@ impl Target {
     }
 
     /// A message that has its addresses.
-    pub(super) fn part(&self, message: Message) -> Part {
+    pub(super) fn part(&self, message: Box<Message>) -> Part {
         Part { message, sequence: self.sequence, to: self.to() }
     }
 }

@@ -76,7 +76,7 @@ pub enum Direction {
     Response,
 }
 
-/// A request or a response under mediation.
+/// A request or a response under mediation. Whoever owns one has it in a box, since it is large and changes hands often.
 #[derive(Debug)]
 pub struct Message {
     pub direction: Direction,
@@ -94,12 +94,12 @@ pub struct Message {
 
 impl Message {
     #[must_use]
-    pub fn new(direction: Direction, head: Box<dyn Head>, body: Body) -> Self {
+    pub fn new(direction: Direction, head: Box<dyn Head>, body: Body) -> Box<Self> {
         let properties = Properties::default();
         let arrival = Arrival::default();
         let (field_bytes, copied_bytes) = (0, 0);
         let is_fault = false;
-        let mut message = Self {
+        let mut message = Box::new(Self {
             direction,
             head,
             body,
@@ -108,7 +108,7 @@ impl Message {
             field_bytes,
             copied_bytes,
             is_fault,
-        };
+        });
         message.note_unless_streaming();
         message
     }
@@ -249,10 +249,10 @@ impl Message {
     ///
     /// # Errors
     /// The host did not hold the body; the budget.
-    pub fn copy(&self, budget: &Budget) -> Result<Self, Failure> {
+    pub fn copy(&self, budget: &Budget) -> Result<Box<Self>, Failure> {
         let field_bytes = self.field_bytes();
         budget.charge_memory(field_bytes.saturating_add(self.properties.bytes()))?;
-        Ok(Self {
+        Ok(Box::new(Self {
             direction: self.direction,
             head: self.head.copy(),
             body: self.body.share(budget)?,
@@ -261,7 +261,7 @@ impl Message {
             field_bytes,
             copied_bytes: field_bytes,
             is_fault: self.is_fault,
-        })
+        }))
     }
 
     /// Takes over the head and the properties of another message of the same run.
@@ -435,7 +435,7 @@ impl Message {
     /// The budget.
     pub(crate) fn take_response(
         &mut self,
-        response: Self,
+        response: Box<Self>,
         sent_as: Option<PropertyValue>,
         budget: &Budget,
     ) -> Result<(), Failure> {

@@ -149,7 +149,7 @@ impl Mediator for Service {
         let body = Body::held(Format::Json, Bytes::new());
         let mut part = Message::new(Direction::Request, Box::new(head), body);
         part.body.replace(Format::Json, question.text().to_owned(), scene.budget)?;
-        Ok(Next::Exchange { to: To::Endpoint(self.endpoint), part: Some(Box::new(part)) })
+        Ok(Next::Exchange { to: To::Endpoint(self.endpoint), part: Some(part) })
     }
 
     fn exchange_failed(&self, failure: Failure) -> Failure {
@@ -163,7 +163,7 @@ impl Mediator for Service {
         &self,
         scene: &Scene<'_>,
         message: &mut Message,
-        parts: Vec<Option<Message>>,
+        parts: Vec<Option<Box<Message>>>,
     ) -> Result<Next, Failure> {
         let answer = parts.into_iter().flatten().next();
         let answer = answer.ok_or_else(|| unavailable("there is no response"))?;

@@ -23,7 +23,7 @@ pub enum Ask {
 pub struct Exchange {
     pub target: Target,
     /// Its body is written in the format of its receiver. Its properties stay with the branch: [`Run::properties`].
-    pub message: Message,
+    pub message: Box<Message>,
     /// Where its body comes from, if that still streams.
     pub source: Source,
     /// Whether the body of the response must be held, since a step reads it.

@@ -38,7 +38,7 @@ impl At {
 #[derive(Debug)]
 pub(super) struct Branch {
     pub(super) id: BranchId,
-    pub(super) message: Message,
+    pub(super) message: Box<Message>,
     /// Where its body came from, unless it is new; the host has it there as long as it streams.
     pub(super) source: Source,
     pub(super) stack: Vec<Frame>,
@@ -70,7 +70,7 @@ pub(super) struct Branch {
 #[derive(Debug)]
 pub(super) enum Joined {
     /// For [`crate::Mediator::join`].
-    Parts(Vec<Option<Message>>),
+    Parts(Vec<Option<Box<Message>>>),
     /// For [`crate::Mediator::complete`].
     Pieces(Vec<Result<Piece, Failure>>),
 }
@@ -87,7 +87,7 @@ impl Joined {
     /// What it was charged.
     pub(super) fn charged(&self) -> usize {
         match self {
-            Self::Parts(parts) => parts.iter().flatten().map(Message::charged).sum(),
+            Self::Parts(parts) => parts.iter().flatten().map(|part| part.charged()).sum(),
             Self::Pieces(pieces) => pieces.iter().flatten().map(Piece::bytes).sum(),
         }
     }
@@ -195,7 +195,7 @@ impl Branch {
     }
 
     /// Boxed, since a run moves its branches about.
-    pub(super) fn new(id: BranchId, message: Message, source: Source, end: End) -> Box<Self> {
+    pub(super) fn new(id: BranchId, message: Box<Message>, source: Source, end: End) -> Box<Self> {
         Box::new(Self {
             id,
             message,
@@ -218,7 +218,7 @@ impl Branch {
     }
 
     /// One with a copy of the message that repeats the last step, a call, for one recipient, and goes on as this one would.
-    pub(super) fn repeated_for(&self, id: BranchId, message: Message, to: To) -> Box<Self> {
+    pub(super) fn repeated_for(&self, id: BranchId, message: Box<Message>, to: To) -> Box<Self> {
         let mut branch = Self::new(id, message, self.source, self.end);
         branch.stack.clone_from(&self.stack);
         branch.after.clone_from(&self.after);
@@ -450,7 +450,7 @@ impl Branch {
     pub(super) fn respond_with(
         &mut self,
         ask: AskId,
-        response: Message,
+        response: Box<Message>,
         budget: &Budget,
     ) -> Result<(), Failure> {
         let sent_as = self.message.properties.get(PropertyScope::Axis2, MESSAGE_TYPE).cloned();

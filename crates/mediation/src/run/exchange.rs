@@ -45,7 +45,7 @@ enum By {
 }
 
 /// A message without head and body, where the real one is elsewhere.
-pub(super) fn placeholder() -> Message {
+pub(super) fn placeholder() -> Box<Message> {
     let body = Body::held(Format::Binary, Bytes::new());
     Message::new(Direction::Request, Box::new(NoHead), body)
 }
@@ -395,7 +395,7 @@ impl Run {
         let holds = part.is_some() || fails_on_fault;
         let is_accepted = branch.message.says(PropertyScope::Axis2, FORCE_SC_ACCEPTED);
         let message = match part {
-            Some(part) => *part,
+            Some(part) => part,
             None => {
                 let mut away = placeholder();
                 away.direction = branch.message.direction;
@@ -478,17 +478,17 @@ impl Run {
                 Ok(())
             }
             (Wait::Call { direction, .. }, Answer::Response(response)) => {
-                let taken = branch.respond_with(ask, *response, &self.budget);
+                let taken = branch.respond_with(ask, response, &self.budget);
                 branch.message.direction = direction;
                 taken
             }
             (Wait::Part { at, .. }, Answer::Response(response)) => {
-                let parts = branch::Joined::Parts(vec![Some(*response)]);
+                let parts = branch::Joined::Parts(vec![Some(response)]);
                 branch.joined = at.map(|at| (at, parts));
                 Ok(())
             }
             (Wait::Send { receive, .. }, Answer::Response(response)) => {
-                let taken = branch.respond_with(ask, *response, &self.budget);
+                let taken = branch.respond_with(ask, response, &self.budget);
                 branch.message.remove(PropertyScope::Synapse, RECEIVING_SEQUENCE);
                 self.turn_round(&mut branch, context.program);
                 if receive.is_some() {

@@ -21,7 +21,7 @@ pub(super) struct Gather {
     at: At,
     /// Those that have not started.
     queue: VecDeque<(usize, Part)>,
-    results: Vec<Option<Message>>,
+    results: Vec<Option<Box<Message>>>,
     /// The last one of those that arrived.
     last: Option<usize>,
     /// Those that have not ended.
@@ -41,7 +41,7 @@ impl Gather {
         budget: &Budget,
     ) -> Result<(), Failure> {
         let Some(counter) = &self.counter else { return Ok(()) };
-        let last = self.last.and_then(|last| self.results.get(last)?.as_ref());
+        let last = self.last.and_then(|last| self.results.get(last)?.as_deref());
         to.continue_as(last.unwrap_or(parent), budget)?;
         to.set(PropertyScope::Synapse, counter, PropertyValue::count(number), budget)
     }
@@ -163,7 +163,7 @@ impl Unstarted {
 /// Drops parts that are not made any more, and releases what they and their common message were charged.
 fn release(mut parts: Box<dyn Parts>, budget: &Budget) {
     budget.release_memory(parts.bytes());
-    parts.each(&mut |message| std::mem::replace(message, placeholder()).release(budget));
+    parts.each(&mut |message| std::mem::replace(message, *placeholder()).release(budget));
 }
 
 impl Run {
@@ -231,7 +231,7 @@ impl Run {
         let inherited = branch.inherited();
         let at_once = if scatter.parallel { total } else { 1 };
         for (index, mut part) in gather.queue.drain(..at_once).collect::<Vec<_>>() {
-            let next = (index, &mut part.message);
+            let next = (index, &mut *part.message);
             if let Err(failure) = gather.hand_on(next, &branch.message, &self.budget) {
                 return Turn::Failed(branch, failure);
             }
@@ -318,7 +318,7 @@ impl Run {
     }
 
     /// A part is at its end; `None`: it went elsewhere.
-    pub(super) fn part_ended(&mut self, id: u32, part: usize, result: Option<Message>) {
+    pub(super) fn part_ended(&mut self, id: u32, part: usize, result: Option<Box<Message>>) {
         let Some(gather) = self.gathers.get_mut(&id) else { return };
         gather.open = gather.open.saturating_sub(1);
         if result.is_some() {
@@ -335,7 +335,7 @@ impl Run {
         let parent = gather.parent;
         let program = Arc::clone(&self.program);
         let Some(parent) = self.branches.remove(&parent) else { return };
-        let next = (index, &mut part.message);
+        let next = (index, &mut *part.message);
         if let Err(failure) = gather.hand_on(next, &parent.message, &self.budget) {
             self.branches.insert(parent.id, parent);
             return self.gather_failed(id, failure);

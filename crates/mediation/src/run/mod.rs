@@ -140,7 +140,12 @@ impl Run {
     /// A run of `flow` for a request, boxed, since hosts move it about. A flow without a `faultSequence` has the sequence
     /// `fault`, if there is one.
     #[must_use]
-    pub fn new(program: Arc<Program>, flow: Flow, message: Message, budget: Budget) -> Box<Self> {
+    pub fn new(
+        program: Arc<Program>,
+        flow: Flow,
+        message: Box<Message>,
+        budget: Budget,
+    ) -> Box<Self> {
         let (mut run, first) = Self::begun(program, flow, message, budget);
         run.start(first);
         run
@@ -169,7 +174,7 @@ impl Run {
     fn begun(
         program: Arc<Program>,
         flow: Flow,
-        message: Message,
+        message: Box<Message>,
         budget: Budget,
     ) -> (Box<Self>, Box<Branch>) {
         let flow = Flow { fault: flow.fault.or_else(|| program.sequence("fault")), ..flow };

@@ -372,7 +372,7 @@ impl Run {
         }
         self.has_responded = true;
         self.leave(&branch);
-        self.events.push_back(Event::Respond(Box::new(branch.message), branch.source));
+        self.events.push_back(Event::Respond(branch.message, branch.source));
         Turn::Gone
     }
 

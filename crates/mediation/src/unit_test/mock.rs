@@ -161,7 +161,7 @@ impl MockResource {
 }
 
 impl MockResponse {
-    fn message(&self) -> Message {
+    fn message(&self) -> Box<Message> {
         let mut fields = self.fields.clone();
         let is_type = |(name, _): &&(String, String)| name.eq_ignore_ascii_case("content-type");
         let declared = fields.iter().find(is_type).map(|(_, value)| Format::of(value));
@@ -193,7 +193,7 @@ impl Instead {
 }
 
 /// The response of the first resource that takes the request.
-pub(super) fn answer(services: &[MockService], sent: &Sent<'_>) -> Result<Message, Instead> {
+pub(super) fn answer(services: &[MockService], sent: &Sent<'_>) -> Result<Box<Message>, Instead> {
     let named = sent.endpoint.map(|name| format!(" (endpoint `{name}`)")).unwrap_or_default();
     let request = format!("{} {}{named}", sent.method, sent.url);
     let mut mocked = services.iter().filter(|service| service.is_for(sent)).peekable();
@@ -216,7 +216,7 @@ pub(super) fn answer(services: &[MockService], sent: &Sent<'_>) -> Result<Messag
 }
 
 /// What a mock service returns where it has no resource.
-pub(super) fn not_found() -> Message {
+pub(super) fn not_found() -> Box<Message> {
     MockResponse { status: 404, ..MockResponse::default() }.message()
 }
 

@@ -50,7 +50,7 @@ pub struct Problem {
 #[derive(Default)]
 struct Ended {
     /// The response, or the message at the end of the sequence.
-    message: Option<Message>,
+    message: Option<Box<Message>>,
     failure: Option<Failure>,
     /// Of a request without a resource.
     status: Option<u16>,
@@ -163,7 +163,7 @@ impl Setting<'_> {
         }
     }
 
-    fn message(&self, case: &Case) -> Result<Message, String> {
+    fn message(&self, case: &Case) -> Result<Box<Message>, String> {
         let payload = case.input.payload.as_deref().unwrap_or_default();
         let of_scope = |wanted: PropertyScope| {
             let all = case.input.properties.iter().filter(move |(scope, ..)| *scope == wanted);
@@ -302,7 +302,7 @@ fn body(message: &Message, status: u16) -> Result<Option<String>, Failure> {
 struct Host<'h> {
     setting: &'h Setting<'h>,
     log: RefCell<Vec<String>>,
-    response: RefCell<Option<Message>>,
+    response: RefCell<Option<Box<Message>>>,
 }
 
 impl Host<'_> {
@@ -311,7 +311,7 @@ impl Host<'_> {
         &self,
         (method, body): (&str, &str),
         exchange: &Exchange,
-    ) -> Result<Message, Instead> {
+    ) -> Result<Box<Message>, Instead> {
         let (program, target) = (&self.setting.program, &exchange.target);
         let members = target.members.iter();
         let mut instead = None;
@@ -346,16 +346,16 @@ impl Bench for Host<'_> {
             self.log.borrow_mut().push(instead.note().to_owned());
         }
         Some(match answer {
-            Ok(response) => Answer::Response(Box::new(response)),
-            Err(Instead::NotFound(_)) => Answer::Response(Box::new(mock::not_found())),
+            Ok(response) => Answer::Response(response),
+            Err(Instead::NotFound(_)) => Answer::Response(mock::not_found()),
             Err(Instead::Unmocked(note)) => {
                 let failure = Failure::new(Code::NOT_CONNECTED, note);
-                Answer::Failed(failure, Some(Box::new(exchange.message)))
+                Answer::Failed(failure, Some(exchange.message))
             }
         })
     }
 
-    fn respond(&self, message: Message) {
+    fn respond(&self, message: Box<Message>) {
         *self.response.borrow_mut() = Some(message);
     }
 

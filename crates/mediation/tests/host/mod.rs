@@ -80,7 +80,7 @@ pub(crate) fn diagnostics(artefacts: &str) -> Vec<String> {
     compile(artefacts).1
 }
 
-pub(crate) fn message(direction: Direction, format: Format, body: &str) -> Message {
+pub(crate) fn message(direction: Direction, format: Format, body: &str) -> Box<Message> {
     let head = PlainHead {
         method: "POST".to_owned(),
         target: "/orders".to_owned(),
@@ -93,11 +93,11 @@ fn format(body: &str) -> Format {
     if body.starts_with('<') { Format::guess(body.as_bytes()) } else { Format::Json }
 }
 
-pub(crate) fn request(body: &str) -> Message {
+pub(crate) fn request(body: &str) -> Box<Message> {
     message(Direction::Request, format(body), body)
 }
 
-pub(crate) fn response(body: &str) -> Message {
+pub(crate) fn response(body: &str) -> Box<Message> {
     message(Direction::Response, format(body), body)
 }
 
@@ -131,9 +131,9 @@ pub(crate) enum Outcome {
 impl Ran {
     /// The response.
     #[track_caller]
-    pub(crate) fn message(self) -> Message {
+    pub(crate) fn message(self) -> Box<Message> {
         let Outcome::Responded(message) = self.outcome else { panic!("{self:?}") };
-        *message
+        message
     }
 
     /// Its body as the client gets it, and its content type.
@@ -163,7 +163,7 @@ impl Ran {
 pub(crate) fn drive(
     program: &Arc<Program>,
     flow: Flow,
-    message: Message,
+    message: Box<Message>,
     endpoint: &Endpoint,
 ) -> Ran {
     let run = Run::new(Arc::clone(program), flow, message, Budget::default());
@@ -257,7 +257,7 @@ pub(crate) const ENDPOINTS: &str = "<endpoint name=\"a\"><address uri=\"http://a
 
 /// An endpoint that returns where and what was sent.
 pub(crate) fn echo(url: &str, body: &str) -> Option<Answer> {
-    Some(Answer::Response(Box::new(response(&format!("{{\"from\":\"{url}\",\"got\":{body}}}")))))
+    Some(Answer::Response(response(&format!("{{\"from\":\"{url}\",\"got\":{body}}}"))))
 }
 
 pub(crate) fn refuse(_: &str, _: &str) -> Option<Answer> {
@@ -283,13 +283,13 @@ pub(crate) fn proxy(artefacts: &str, target: &str, endpoint: &Endpoint) -> Ran {
 }
 
 /// The run of a message through the only proxy.
-pub(crate) fn begin(program: &Arc<Program>, message: Message) -> Box<Run> {
+pub(crate) fn begin(program: &Arc<Program>, message: Box<Message>) -> Box<Run> {
     Run::new(Arc::clone(program), flow(program), message, Budget::default())
 }
 
 /// The first thing that it sends.
 #[track_caller]
-pub(crate) fn first_exchange(program: &Arc<Program>, message: Message) -> Exchange {
+pub(crate) fn first_exchange(program: &Arc<Program>, message: Box<Message>) -> Exchange {
     let event = begin(program, message).next(&World::default());
     let Event::Ask(_, Ask::Exchange(exchange)) = event else { panic!("{event:?}") };
     *exchange
@@ -306,7 +306,7 @@ fn noted(target: &Target, message: &Message) -> String {
 }
 
 /// A body that the host has not read yet.
-pub(crate) fn streaming() -> Message {
+pub(crate) fn streaming() -> Box<Message> {
     let head = Box::<PlainHead>::default();
     Message::new(Direction::Request, head, Body::streaming(Format::Json))
 }

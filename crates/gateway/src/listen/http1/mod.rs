@@ -16,6 +16,7 @@ use wire::stream::Stream;
 
 use super::linger::linger;
 use super::{rejected, request_from};
+use crate::boxed::boxed;
 use crate::buffer::Buffer;
 use crate::flow::{BodyReader, Lend, Outflow, poll_read};
 use crate::forward::OwnBody;
@@ -131,7 +132,7 @@ pub(super) async fn serve(
                 connection.out.clear();
                 if connection.turn.is_some() {
                     // Memory that has just been used costs less than what this task last used long ago.
-                    Box::pin(pipeline::exchange(worker, Ok(()), &request, &mut connection)).await;
+                    boxed(|| pipeline::exchange(worker, Ok(()), &request, &mut connection)).await;
                 } else {
                     // Pinned where it is made: it is large.
                     pin!(pipeline::exchange(worker, Ok(()), &request, &mut connection)).await;
