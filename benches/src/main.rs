@@ -45,11 +45,11 @@ const CASES: &[Case] = &[
     // SOAP orders of 1 KB through the examples' proxy services, without the network.
     Case { name: "parse_soap_1_kb",      instructions_max: 14_100, run: mediation::parse_soap },
     Case { name: "parse_attributes_1_kb", instructions_max: 14_300, run: mediation::parse_attributes },
-    Case { name: "direct_proxy",         instructions_max: 9_300, run: mediation::direct_proxy },
+    Case { name: "direct_proxy",         instructions_max: 9_100, run: mediation::direct_proxy },
     Case { name: "route_by_body",        instructions_max: 29_500, run: mediation::route_by_body },
     Case { name: "route_by_body_10_kb",  instructions_max: 109_600, run: mediation::route_by_body_10_kb },
-    Case { name: "json_template",        instructions_max: 32_900, run: mediation::json_template },
-    Case { name: "iterate_10",           instructions_max: 301_000, run: mediation::iterate_10 },
+    Case { name: "json_template",        instructions_max: 32_700, run: mediation::json_template },
+    Case { name: "iterate_10",           instructions_max: 291_000, run: mediation::iterate_10 },
     Case { name: "two_transforms",       instructions_max: 87_200, run: mediation::two_transforms },
     // The budget of all decisions before a request is forwarded.
     Case { name: "pure_pipeline",        instructions_max: 2_400, run: decisions::pure_pipeline },
