@@ -11,6 +11,7 @@ mod lab_load;
 mod lab_results;
 mod lab_run;
 mod memory;
+mod pages;
 mod process_log;
 mod readme;
 mod scenarios;

@@ -18,7 +18,7 @@ use crate::token::has;
 use crate::{limits, plans, reply, revocations};
 
 /// The scope of the clients that may read all applications.
-const GATEWAY: &str = "penstock_gateway";
+pub(crate) const GATEWAY: &str = "penstock_gateway";
 
 const FORBIDDEN: Refusal = Refusal::Forbidden(
     "only an administrator, or a client with the scope penstock_gateway, may read all applications",

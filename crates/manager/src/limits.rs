@@ -88,6 +88,10 @@ const _: () = assert!(2 * READERS_MAX <= CONNECTIONS_MAX);
 pub const REVISION_POLL_MS: u64 = 250;
 /// Longest client name and user name, in bytes. Longer: 400.
 pub const NAME_BYTES_MAX: usize = 190;
+
+/// Longest name of a gateway, in bytes. Longer: an error of `control gateway add`. Source: it is the client's id, whose
+/// column in the database has that many characters.
+pub const GATEWAY_NAME_BYTES_MAX: usize = 64;
 /// Longest list of scopes, redirect URIs or keys of a client, in bytes. Longer: 400.
 pub const LIST_BYTES_MAX: usize = 4_000;
 /// Longest `tls_client_auth_subject_dn` of a client, in bytes. Longer: 400.

@@ -336,9 +336,26 @@ pub fn put_client(
     scopes: &str,
 ) -> Result<(String, String), UserError> {
     let secret = secrets::secret(&SystemEntropy);
-    let client = Client {
+    let client = own_client(name, id, scopes, &secret, &SystemClock::new());
+    crate::runtime()?.block_on(async {
+        let store = Store::open(database).await?;
+        let id = store.put_client(&client).await?;
+        store.close().await;
+        Ok((id, secret))
+    })
+}
+
+/// A client of the administrator that gets tokens for itself alone.
+pub(crate) fn own_client(
+    name: &str,
+    id: &str,
+    scopes: &str,
+    secret: &str,
+    clock: &dyn Clock,
+) -> Client {
+    Client {
         id: id.to_owned(),
-        secret: secrets::hash(&secret),
+        secret: secrets::hash(secret),
         jwks: String::new(),
         certificate: String::new(),
         bound: false,
@@ -348,14 +365,8 @@ pub fn put_client(
         scopes: scopes.to_owned(),
         redirects: String::new(),
         token_type: TokenType::Jwt,
-        created_s: SystemClock::new().now().unix_s,
-    };
-    crate::runtime()?.block_on(async {
-        let store = Store::open(database).await?;
-        let id = store.put_client(&client).await?;
-        store.close().await;
-        Ok((id, secret))
-    })
+        created_s: clock.now().unix_s,
+    }
 }
 
 /// The methods that a client may have.

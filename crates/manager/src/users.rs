@@ -2,7 +2,7 @@
 
 use base::{Clock, SystemClock, SystemEntropy};
 use serde_json::{Value, json};
-use store::{Database, NewPassword, Store, StoreError, User};
+use store::{Client, Database, NewPassword, Store, StoreError, User};
 
 use crate::manager::is_name;
 use crate::outside::ROLES;
@@ -171,12 +171,23 @@ pub fn list_clients(
     database: &Database,
     mut each: impl FnMut(&str, &str, &str),
 ) -> Result<(), UserError> {
+    for_each_client(database, |client| each(&client.id, &client.name, &client.owner))
+}
+
+/// Calls `each` with all clients, by id.
+///
+/// # Errors
+/// The database's.
+pub(crate) fn for_each_client(
+    database: &Database,
+    mut each: impl FnMut(&Client),
+) -> Result<(), UserError> {
     runtime()?.block_on(async {
         let store = Store::open(database).await?;
         let mut after = String::new();
         loop {
             let page = store.clients(&after, limits::CLIENTS_PAGE_MAX).await?;
-            page.iter().for_each(|client| each(&client.id, &client.name, &client.owner));
+            page.iter().for_each(&mut each);
             let Some(last) = page.last() else { break };
             after.clone_from(&last.id);
         }

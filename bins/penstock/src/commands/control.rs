@@ -28,9 +28,9 @@ const KEY: &str = "oauth.key";
 
 /// Run the control plane, which issues OAuth2 tokens
 ///
-/// Reads `[control]`, `[store]` and `[tls]` of the configuration. The first start creates the user `admin` and prints
-/// a password. SIGHUP reloads the certificates and the signing keys, and logs what else needs a restart; SIGTERM and Ctrl-C shut down gracefully. The commands below change the
-/// database instead, and exit.
+/// Reads `[control]`, `[store]` and `[tls]` of the configuration. The first start creates the user `admin` and prints a
+/// password. SIGHUP reloads the certificates and the signing keys, and logs other changes, which need a restart;
+/// SIGTERM and Ctrl-C shut down gracefully. The commands below change the database instead, and exit.
 #[derive(Args)]
 #[command(after_help = "Examples:
   penstock control --config penstock.toml
@@ -53,6 +53,9 @@ enum Command {
     /// Add, list or remove users, or change a password; also while the control plane runs
     #[command(subcommand)]
     User(User),
+    /// Register gateways that follow this control plane; also while it runs
+    #[command(subcommand)]
+    Gateway(Gateway),
     /// Print the id, name and owner of all clients
     Clients,
     /// Copy the SQLite database to a new file; also while the control plane runs
@@ -98,6 +101,23 @@ enum User {
         clients_to: Option<String>,
     },
     /// Print the names and roles of all users
+    List,
+}
+
+#[derive(Subcommand)]
+enum Gateway {
+    /// Register a gateway, and print its secret, which is shown only now
+    Add {
+        /// Name of the gateway, which is also its client id
+        name: String,
+        /// Replace the secret of a registered gateway; the previous one is invalid at once
+        #[arg(long)]
+        new_secret: bool,
+        /// Write the secret to a file that only its owner can read, instead of printing it
+        #[arg(long, value_name = "FILE")]
+        secret_file: Option<PathBuf>,
+    },
+    /// Print the names of all gateways
     List,
 }
 
@@ -225,7 +245,7 @@ pub(crate) fn put_client(
 
 /// What is printed once.
 pub(crate) fn announcement(user: &str, password: &str, control: &ControlSettings) -> String {
-    let origin = control.issuer.splitn(4, '/').take(3).collect::<Vec<_>>().join("/");
+    let origin = origin(control);
     format!(
         "User `{user}` of the control plane, password (shown only now): {password}\n\
          Use it once, to set a new password at {origin}/account/password\n"
@@ -270,6 +290,17 @@ fn change(control: &ControlSettings, command: &Command) -> Result<(), Failure> {
         Command::User(User::Remove { name, clients_to }) => {
             change_user(name, UserChange::Remove { heir: clients_to.as_deref() }, None)
         }
+        Command::Gateway(Gateway::Add { name, new_secret, secret_file }) => {
+            let secret =
+                manager::put_gateway(database, name, *new_secret).map_err(Failure::error)?;
+            stdout(&gateway_added(control, name, &secret, secret_file.as_deref())?)
+        }
+        Command::Gateway(Gateway::List) => {
+            let mut lines = String::new();
+            manager::list_gateways(database, |name| lines.push_str(&format!("{name}\n")))
+                .map_err(Failure::error)?;
+            stdout(&lines)
+        }
         Command::Clients => {
             let mut lines = String::new();
             manager::list_clients(database, |id, name, owner| {
@@ -281,6 +312,38 @@ fn change(control: &ControlSettings, command: &Command) -> Result<(), Failure> {
         Command::Backup { file } => manager::backup(database, file).map_err(Failure::error),
         Command::Restore { file } => manager::restore(database, file).map_err(Failure::error),
     }
+}
+
+/// Keeps the secret of a gateway in `file`, if it is given. Returns the text to print: the settings of the gateway.
+fn gateway_added(
+    control: &ControlSettings,
+    name: &str,
+    secret: &str,
+    file: Option<&Path>,
+) -> Result<String, Failure> {
+    let origin = origin(control);
+    let secret = match file {
+        Some(file) => {
+            follow::write_private(file, format!("{secret}\n").as_bytes())
+                .map_err(|error| Failure::Error(format!(
+                    "cannot write {}: {error}; the gateway is registered, and `--new-secret` gives it another secret",
+                    file.display()
+                )))?;
+            format!("Its secret is in {}.", file.display())
+        }
+        None => format!("Its secret (shown only now): {secret}"),
+    };
+    Ok(format!(
+        "Gateway `{name}` is registered. {secret}\n\
+         In its penstock.toml, with the secret in a file:\n\n\
+         [gateway]\n\
+         control_plane = {{ url = \"{origin}\", client_id = \"{name}\", client_secret = {{ file = \"gateway.secret\" }} }}\n"
+    ))
+}
+
+/// Scheme, host and port of the control plane.
+fn origin(control: &ControlSettings) -> String {
+    control.issuer.splitn(4, '/').take(3).collect::<Vec<_>>().join("/")
 }
 
 /// Returns the password, if one was generated.

@@ -15,9 +15,9 @@ use crate::failure::Failure;
 
 /// Run an HTTP server that echoes request bodies
 ///
-/// Every response has status 200 and the request's content type and body, whatever the method and path. Only GET
-/// /.penstock/requests responds with the number of requests so far. HTTP/2 is served with prior knowledge, or by ALPN with
-/// --tls. A gRPC call gets each of its messages back and the status 0; a WebSocket gets each message back.
+/// Every response has status 200 and the request's content type and body, for every method and path. Only GET
+/// /.penstock/requests responds with the number of requests so far. HTTP/2 is served with prior knowledge, or by ALPN
+/// with --tls. A gRPC call gets each of its messages back and the status 0; a WebSocket gets each message back.
 #[derive(Args)]
 #[command(after_help = "Examples:
   penstock echo --listen 127.0.0.1:8688

@@ -1,4 +1,4 @@
-//! `penstock explain`: what a sequence does, as text and as a picture.
+//! `penstock explain`: the steps of a sequence, as text and as a picture.
 
 mod svg;
 mod text;
@@ -15,7 +15,7 @@ use super::serving::fetch_alone;
 use super::{stderr, stdout};
 use crate::failure::Failure;
 
-/// Show what proxies, APIs and sequences do: steps, branches, body use and estimated cost
+/// Explain proxies, APIs and sequences: steps, branches, body use and estimated cost
 ///
 /// A body streams past steps that neither read nor rewrite it. Costs are estimates of CPU time for bodies of that size,
 /// measured once per mediator; actual expressions, stylesheets and scripts differ. The total is that of the most
@@ -84,7 +84,7 @@ fn is_free(costs_ns: [u64; 3]) -> bool {
     costs_ns == [0; 3]
 }
 
-/// What a step does to the body; empty if it streams.
+/// Effect of a step on the body; empty if it streams.
 fn body_word(node: &Node) -> &'static str {
     match node.body_use {
         BodyUse::Untouched => "",

@@ -28,7 +28,7 @@ pub(crate) struct Serving {
     follower: Handle,
     signals: Signals,
     pub(crate) settings: Settings,
-    /// Of limits with other gateways.
+    /// Reconciliation of limits with other gateways.
     reconciliation: Option<reconcile::Handle>,
     log: ProcessLog,
 }
@@ -60,8 +60,8 @@ type Trust = Arc<Mutex<Arc<ClientTls>>>;
 
 impl Serving {
     /// Reads `configuration`, with the listeners of `listen` in place of its own, and starts serving. Requests are
-    /// accepted when it returns. `before` starts what the gateway asks at its start; it gets the settings, and the
-    /// certificates of the https listener, not loaded yet.
+    /// accepted when it returns. `before` starts the services that the gateway asks at its start; it gets the settings,
+    /// and the certificates of the https listener, not loaded yet.
     pub(crate) fn start<T>(
         configuration: &Path,
         listen: &Listen,
@@ -153,7 +153,7 @@ impl Serving {
                     "shutdown complete, requests and tunnels still open after `drain_s` were cut off"
                 ),
             }
-            // After a second signal, there is no receiver.
+            // After a second signal, the receiver is gone.
             let _ = drained.send(());
         };
         let spawned = thread::Builder::new().name("drain".to_owned()).spawn(drain);
@@ -203,7 +203,7 @@ pub(crate) fn fetch_alone() -> Fetch {
 /// Properties of Synapse for the mapping between JSON and XML.
 pub(crate) type JsonRules = BTreeMap<&'static str, String>;
 
-/// What the `[integration]` of a configuration says about JSON.
+/// The rules for JSON in the `[integration]` of a configuration.
 pub(crate) fn json_rules(config: Option<&Path>) -> Result<JsonRules, Failure> {
     let Some(config) = config else { return Ok(JsonRules::new()) };
     match follow::read_settings(config) {
@@ -212,15 +212,15 @@ pub(crate) fn json_rules(config: Option<&Path>) -> Result<JsonRules, Failure> {
     }
 }
 
-/// Fetches for what serves no APIs.
+/// Fetches for programs that serve no APIs.
 pub(crate) fn fetch_with(trust: UpstreamTls) -> Fetch {
     let send = send_with(trust);
     let bounds = Bounds { bytes_max: JWKS_BYTES_MAX, total_ms: JWKS_FETCH_MS_MAX };
     Arc::new(move |url| send(url, Content::default(), bounds)?.map_err(|error| error.to_string()))
 }
 
-/// Sends requests for what serves no APIs. Returns the body of a response with status 200; the outer error: nothing can
-/// be sent.
+/// Sends requests for programs that serve no APIs. Returns the body of a response with status 200; the outer error:
+/// nothing can be sent.
 pub(crate) fn send_with(
     trust: UpstreamTls,
 ) -> impl Fn(&str, Content, Bounds) -> Result<Result<Vec<u8>, FetchError>, String> {

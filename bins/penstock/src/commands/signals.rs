@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 
 use crate::failure::Failure;
 
-/// What a signal requests.
+/// Request of a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     /// SIGINT (Ctrl-C) or SIGTERM.

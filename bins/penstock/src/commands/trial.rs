@@ -90,7 +90,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     shown.run((program, flow), message)
 }
 
-/// What is tried, and the registry that it reads.
+/// The artefacts under trial, and their registry.
 struct Loaded {
     program: Program,
     artefacts: ArtefactSet,
@@ -143,7 +143,7 @@ fn proxy_at(program: &Program, path: &str) -> Option<(Served, Flow)> {
     Some((Served::Proxy(number), program.proxies().get(number)?.flow))
 }
 
-/// What the paths of proxies begin with.
+/// Prefix of the paths of proxies.
 const SERVICES: &str = "/services/";
 
 /// The name in the path of a proxy, perhaps with a port.
@@ -201,7 +201,7 @@ fn load(arguments: &Arguments) -> Result<Loaded, Failure> {
         let diagnostics: Vec<_> = checked.diagnostics.into_iter().chain(compiled).collect();
         report(&diagnostics, is_artefact && !file.is_dir());
         let loaded = Loaded { program, artefacts: checked.artefacts };
-        // Of a file that cannot be read, there is nothing to add to the diagnostics.
+        // For a file that cannot be read, the diagnostics suffice.
         let is_empty = loaded.artefacts.artefacts.is_empty();
         return if is_empty && has_errors(&diagnostics) {
             Err(Failure::Reported)
@@ -250,7 +250,7 @@ fn chosen(loaded: &Loaded, name: Option<&str>) -> Result<(Flow, Option<Served>),
         Some(name) => loaded.left_out(&KINDS, Some(name)),
         None => loaded.left_out(&[ArtefactKind::Proxy], None),
     };
-    // What a service uses is not what somebody wants to try, unless it is named.
+    // Sequences that a service uses are tried only if they are named.
     if services.is_empty() && !has_errors || name.is_some() {
         services.extend(sequences);
     }
@@ -286,7 +286,7 @@ fn payload(arguments: &Arguments) -> Result<Option<Vec<u8>>, Failure> {
     Ok(Some(Source::read(given, limits::JSON_BYTES_MAX)?.bytes))
 }
 
-/// That of a proxy.
+/// Path of a proxy.
 fn path_of(program: &Program, service: Served) -> String {
     let name = match service {
         Served::Proxy(number) => program.proxies().get(number).map(|proxy| &*proxy.name),
@@ -328,7 +328,7 @@ fn request(
     Ok(message)
 }
 
-/// The length of the service's own path: what follows it is added to an endpoint's address.
+/// The length of the service's own path: the rest is added to an endpoint's address.
 fn prefix_len(
     arguments: &Arguments,
     program: &Program,
@@ -350,13 +350,13 @@ fn prefix_len(
     }
 }
 
-/// What `try` prints of a message that goes nowhere, such as at the end of a sequence.
+/// Output of `try` for a message that goes nowhere, such as at the end of a sequence.
 const ENDED: &str = "ends without a response: 202 (--trace shows each step)\n";
 
-/// What a line of the trace with the body begins with.
+/// Prefix of a line of the trace with the body.
 const BODY: &str = "body ";
 
-/// Runs a message, and shows what happens.
+/// Runs a message, and prints its steps.
 struct Shown {
     program: Arc<Program>,
     artefacts: ArtefactSet,
@@ -365,7 +365,7 @@ struct Shown {
     memory: Memory,
     /// The message as it was last shown.
     last: RefCell<Vec<String>>,
-    /// Of what was printed; absent if nothing was.
+    /// Result of printing; absent if nothing was printed.
     printed: RefCell<Option<Result<(), Failure>>>,
 }
 
@@ -386,7 +386,7 @@ impl Shown {
 }
 
 impl Bench for Shown {
-    /// Answers with the response, or shows what was sent.
+    /// Answers with the response, or prints the sent message.
     fn exchange(&self, mut exchange: Exchange, properties: Option<&Properties>) -> Option<Answer> {
         let sends =
             format!("sends {} to {}", exchange.method(properties), address(&exchange.target));
@@ -479,7 +479,7 @@ impl Environment for Shown {
         }
         let (mut now, mut shown) = (describe(message), self.last.borrow_mut());
         if message.body.state() == BodyUse::Untouched {
-            // Nobody has read it yet.
+            // The body has not been read yet.
             now.extend(shown.iter().filter(|line| line.starts_with(BODY)).cloned());
         }
         let mut text = format!("{step}\n");

@@ -197,7 +197,7 @@ fn differences(expected: &[String], actual: &[String]) -> Vec<String> {
 /// All lines with `-`, `+` or a space: the longest common subsequence stays.
 fn compared<'l>(expected: &'l [String], actual: &'l [String]) -> Vec<(char, &'l str)> {
     let width = actual.len() + 1;
-    // The length of what the rests from (row, column) have in common.
+    // The length of the common part of the rests from (row, column).
     let mut common = vec![0_u16; (expected.len() + 1) * width];
     let at = |row: usize, column: usize| row * width + column;
     for (row, one) in expected.iter().enumerate().rev() {
@@ -231,7 +231,7 @@ fn compared<'l>(expected: &'l [String], actual: &'l [String]) -> Vec<(char, &'l 
     }
 }
 
-/// Only for `--junit`: what is wrong, as one text.
+/// Only for `--junit`: the problems, as one text.
 fn problems(file: &Path, outcome: &Outcome) -> String {
     problem_lines(file, outcome).join("\n")
 }

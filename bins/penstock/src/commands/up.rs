@@ -24,7 +24,7 @@ use crate::failure::Failure;
 const SAMPLE_API: &str = include_str!("../../../../examples/echo.yaml");
 const SAMPLE_ARTEFACT: &str = include_str!("../../../../examples/orders.xml");
 const SAMPLE_APPLICATION: &str = include_str!("../../../../examples/application.toml");
-/// Its client, and its requests a minute.
+/// Client of the sample application, and its requests a minute.
 const CLIENT_ID: &str = "sample-client";
 const REQUESTS_PER_MINUTE: u32 = 20;
 /// The gateway's own client at the control plane.
@@ -197,7 +197,7 @@ impl Places {
         })
     }
 
-    /// The files of the samples, and what a first start writes to them.
+    /// The files of the samples, and the texts that a first start writes to them.
     fn samples(&self) -> [(&Path, &'static str); 3] {
         [
             (&self.sample, SAMPLE_API),
@@ -315,13 +315,13 @@ fn echo_port(text: &str) -> Option<u16> {
     rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }
 
-/// Signs a token for the sample API. False: there is no signing key, since the operator removed it.
+/// Signs a token for the sample API. False: the operator removed the signing key.
 fn renew_token(places: &Places) -> Result<bool, Failure> {
     if !places.signing_key.exists() {
         return Ok(false);
     }
     let key = signing_key(&places.signing_key)?;
-    // What is wrong with the configuration is reported when it is served.
+    // Problems of the configuration are reported when it is served.
     let settings = follow::read_settings(&places.configuration).ok().map(|(settings, _)| settings);
     let issuer =
         settings.as_ref().and_then(|of| of.issuers.iter().find(|of| of.name == ISSUER_NAME));
@@ -369,7 +369,7 @@ fn sample_api(places: &Places) -> Option<Api> {
     }
 }
 
-/// `None`: there is no sample.
+/// `None` without a sample.
 fn check_sample(places: &Places) -> Option<Checked> {
     if !places.sample.exists() {
         return None;

@@ -1,6 +1,10 @@
 //! The manual of `penstock.toml`: every key with its type, default and meaning. Other keys are
 //! rejected.
 
+use std::collections::BTreeSet;
+
+use super::snippets::SNIPPETS;
+
 /// A key with its table, its type and default, its meaning.
 pub(super) type Row = (&'static str, &'static str, &'static str);
 
@@ -321,21 +325,25 @@ pub fn manual_markdown() -> String {
 
 fn tables(manual: &'static [Row], out: &mut String) {
     let mut section = "";
+    let mut seen = BTreeSet::new();
     for (key, kind, meaning) in manual {
         let (table, name) = split(key);
         if table != section {
             section = table;
             let head = heading(table);
-            out.push_str(&format!(
-                "\n## `{head}`\n\n| key | type and default | meaning |\n|---|---|---|\n"
-            ));
+            out.push_str(&format!("\n## `{head}`\n"));
+            let snippet = SNIPPETS.iter().find(|(of, _)| *of == table && seen.insert(table));
+            if let Some((_, snippet)) = snippet {
+                out.push_str(&format!("\n```toml\n{snippet}```\n"));
+            }
+            out.push_str("\n| key | type and default | meaning |\n|---|---|---|\n");
         }
         out.push_str(&format!("| `{name}` | {kind} | {meaning} |\n"));
     }
 }
 
 /// Tables of which there can be several.
-const REPEATED: [&str; 16] = [
+const REPEATED: [&str; 17] = [
     "control.api_keys.api",
     "control.ldap.claim",
     "control.ldap.role",
@@ -348,6 +356,7 @@ const REPEATED: [&str; 16] = [
     "custom",
     "deny",
     "issuer",
+    "login",
     "plan",
     "tls.sni",
     "upstream_tls.endpoint",

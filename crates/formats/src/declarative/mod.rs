@@ -20,6 +20,7 @@ mod quotas;
 mod render;
 mod secret;
 mod sections;
+mod snippets;
 mod table;
 mod users;
 mod vault;

@@ -425,3 +425,16 @@ fn an_application_of_the_control_plane_is_read_like_a_file() {
         assert!(application.is_none() && found.contains(expect), "{found}");
     }
 }
+
+#[test]
+fn the_snippets_of_the_manual_are_accepted() {
+    let of = |name: &str| {
+        let found = super::snippets::SNIPPETS.iter().find(|(table, _)| *table == name);
+        found.map(|(_, text)| *text).expect("a snippet")
+    };
+    check("plans.toml", &format!("{}{}{}", of("plan"), of("custom"), of("deny")), "");
+    let (application, diagnostics) =
+        read_application(Path::new("orders.toml"), of("application").as_bytes(), &names());
+    assert_eq!(diagnostics, []);
+    assert_eq!(application.map(|application| application.name), Some("orders".to_owned()));
+}

@@ -1,7 +1,7 @@
 //! A flow chart in SVG.
 //!
-//! Every part is drawn at the origin and moved to its place by whoever contains it: a card for a step, steps below each
-//! other, branches beside each other. Colours repeat what words say.
+//! Every part is drawn at the origin and moved to its place by the part that contains it: a card for a step, steps
+//! below each other, branches beside each other. Colours repeat what words say.
 
 use mediation::BodyUse;
 use mediation::outline::{Branch, Node, Outline, Split};
@@ -65,7 +65,7 @@ pub(super) fn document(outlines: &[Outline]) -> String {
     svg + "</svg>\n"
 }
 
-/// What a reader who cannot see the picture needs to know.
+/// The picture in words, for readers who cannot see it.
 fn described(outline: &Outline) -> Vec<String> {
     let of = |flow: &Branch| {
         format!("{}: {}; at most {}", flow.label, body_lines(flow).join("; "), cost_line(flow))

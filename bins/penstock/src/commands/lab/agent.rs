@@ -11,10 +11,10 @@ use crate::failure::Failure;
 
 /// Generate load for a controller (`penstock lab load --agent`) on another host
 ///
-/// Waits for a controller with the same secret, generates its share of the load and sends the results back.
-/// Handles one measurement at a time. The connection uses TLS 1.3 with a certificate generated at each start; both
-/// sides prove that they know the secret, so nobody else can read or change anything. Use a random secret, for
-/// example of `openssl rand -hex 32`.
+/// Waits for a controller with the same secret, generates its share of the load and sends the results back. Handles one
+/// measurement at a time. The connection uses TLS 1.3 with a certificate generated at each start; both sides prove that
+/// they know the secret, so no other party can read or change anything. Use a random secret, for example of `openssl
+/// rand -hex 32`.
 #[derive(Args)]
 #[command(after_help = "Example with two agents and a controller:
   penstock lab agent --listen 10.0.0.11:9210 --token-file secret

@@ -15,7 +15,7 @@ pub(super) struct Live {
 }
 
 impl Live {
-    /// Replaces the line. `false`: stderr is no terminal, and nothing was written.
+    /// Replaces the line. `false`: stderr is not a terminal, and nothing was written.
     pub(super) fn show(&mut self, text: &str) -> bool {
         let is_terminal = std::io::stderr().is_terminal();
         if is_terminal {

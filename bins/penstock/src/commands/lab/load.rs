@@ -169,7 +169,7 @@ pub(crate) fn run(args: Load) -> Result<(), Failure> {
     let metrics = metrics.map(serve_metrics).transpose()?;
     let mut live = Live::default();
     let mut progress = |progress: &Progress| {
-        // Whoever reads the line can scrape what it says.
+        // The figures of the line can be scraped when it is printed.
         metrics.iter().for_each(|metrics| metrics.update(progress));
         let line = progress.to_string();
         if !live.show(&line) {

@@ -44,8 +44,8 @@ pub(crate) struct Run {
     /// Continue an earlier run of the same suite
     #[arg(long)]
     resume: bool,
-    /// Exit with 1 if one of these conditions holds in a case, as in `penstock lab load`; the results have what was
-    /// found. With --resume, kept cases are checked too, and keep the conditions in their results
+    /// Exit with 1 if one of these conditions holds in a case, as in `penstock lab load`; the results list the
+    /// findings. With --resume, kept cases are checked too, and keep the conditions in their results
     #[arg(long, value_name = "CONDITIONS", value_parser = failures)]
     fail_if: Option<Slo>,
 }
@@ -142,7 +142,7 @@ fn summary_line(summary: &Summary) -> String {
 struct Screen {
     /// The number of the running case.
     number: String,
-    /// Its name.
+    /// Name of the case.
     case: String,
     live: Live,
 }

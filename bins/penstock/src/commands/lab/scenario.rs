@@ -1,4 +1,4 @@
-//! `penstock lab scenario`: scenario files made from what people have.
+//! `penstock lab scenario`: scenario files made from recordings, curl commands and API descriptions.
 
 use std::path::{Path, PathBuf};
 

@@ -14,8 +14,8 @@ use crate::failure::Failure;
 /// Print the results of a run as a Markdown table
 ///
 /// A row has the medians of a case over the repetitions in which the figure is usable. The table is preceded by the
-/// verdict, the command, the date and the machine, and followed by what failed and what was not served. Columns without
-/// figures are left out.
+/// verdict, the command, the date and the machine, and followed by the cases that failed or were not served. Columns
+/// without figures are left out.
 #[derive(Args)]
 #[command(after_help = "Examples:
   penstock lab table results/ --relative-to nginx

@@ -146,7 +146,7 @@ pub(super) fn read(found: &Found, json: &JsonRules) -> Result<(UnitTest, Compile
     }
     let (mut program, mut diagnostics) = Compiler::compile_set(&set);
     program.map_json(json);
-    // What is wrong with the tested artefact says why the harness cannot run it.
+    // Problems of the tested artefact explain why the harness cannot run it.
     diagnostics.retain(|found| !subject.is_harness(&found.file));
     for found in diagnostics.iter_mut().filter(|found| found.message.starts_with("there is no ")) {
         let help = "name the file that has it as a `supportive-artifact` of the unit test";
@@ -192,7 +192,7 @@ impl Loader<'_> {
     /// The artefact as the gateway reads it.
     fn artefact(&self, content: &Content) -> Result<ArtefactSet, String> {
         let (file, bytes) = self.content(content)?;
-        // What is inline is read like a file beside the unit test.
+        // Inline artefacts are read like a file beside the unit test.
         let file = if matches!(content, Content::Inline(..)) { self.file.to_owned() } else { file };
         let folders = self.folders();
         let root = folders.last().map(PathBuf::as_path).unwrap_or(Path::new("."));
@@ -264,12 +264,12 @@ fn shortest(file: &Path) -> PathBuf {
     file.strip_prefix(here).unwrap_or(file).to_owned()
 }
 
-/// What expressions read besides the message.
+/// Values that expressions read besides the message.
 struct Registry {
     resources: BTreeMap<String, Resource>,
     program: Arc<Program>,
     clock: SystemClock,
-    /// What mediators keep from one case to the next.
+    /// State that mediators keep from one case to the next.
     memory: Memory,
 }
 

@@ -97,3 +97,61 @@ fn the_manual_has_the_actual_limits_and_defaults() {
         assert!(row.is_some_and(|(_, kind, _)| kind.starts_with(&expect)), "{key}: {expect}");
     }
 }
+
+/// Sections of which the snippet of another one shows the keys.
+const SHOWN_ELSEWHERE: [&str; 5] = [
+    "control.api_keys.api",
+    "control.ldap.claim",
+    "control.ldap.role",
+    "control.provider.claim",
+    "control.provider.role",
+];
+
+#[test]
+fn every_section_of_the_manual_begins_with_a_snippet() {
+    let page = manual_markdown();
+    for section in page.split("\n## ").skip(1) {
+        let heading = section.lines().next().unwrap_or_default();
+        let table = heading.trim_matches(['`', '[', ']']);
+        let is_first = page.matches(&format!("\n## {heading}\n")).count() == 1 || table == "control";
+        let has_snippet = section.contains(&format!("```toml\n{}", heading.trim_matches('`')));
+        let is_elsewhere = SHOWN_ELSEWHERE.contains(&table);
+        let is_second = table == "control" && section.contains("api_keys.validity_s");
+        assert!(is_first && (has_snippet != (is_elsewhere || is_second)), "{heading}");
+    }
+}
+
+#[test]
+fn the_snippets_of_the_manual_are_accepted() {
+    const SECRET: &[u8] = b"0123456789abcdef0123456789abcdef";
+    const GATEWAY: &str = "[gateway]\nhttp = \"127.0.0.1:0\"\n";
+    let env = |_: &str| Some(String::from_utf8_lossy(SECRET).into_owned());
+    let files = |path: &Path| match path.extension().and_then(|of| of.to_str()) {
+        Some("pem") => Ok(SIGNING.as_bytes().to_vec()),
+        _ => Ok(SECRET.to_vec()),
+    };
+    let vault = |_: &VaultField| Some(SECRET.to_vec());
+    for (table, snippet) in SNIPPETS {
+        if ["plan", "custom", "deny", "application"].contains(table) {
+            continue;
+        }
+        let with = |tables: &[&str]| {
+            let of = |name: &&str| SNIPPETS.iter().find(|(table, _)| table == name);
+            tables.iter().filter_map(of).map(|(_, text)| *text).collect::<String>()
+        };
+        let needed = match *table {
+            "gateway" => String::new(),
+            "login" => format!("{GATEWAY}{}", with(&["issuer"])),
+            "control.ldap" | "control.provider" | "control.scope" | "control.trusted_issuer" => {
+                format!("{GATEWAY}{}", with(&["control"]))
+            }
+            "tls.sni" => format!("{GATEWAY}{}", with(&["tls"])),
+            _ => GATEWAY.to_owned(),
+        };
+        let text = format!("{needed}{snippet}");
+        let (settings, diagnostics) =
+            read(Path::new("etc/penstock.toml"), &text, &env, &files, &vault);
+        assert_eq!(diagnostics, [], "{text}");
+        assert!(settings.is_some(), "{text}");
+    }
+}
