@@ -9,10 +9,11 @@ use bytes::Bytes;
 use expression::{Budget, ParameterKind};
 use xpath::synapse::PropertyScope;
 
-use crate::{
-    Answer, Ask, AskId, Body, BodyUse, Environment, Event, Exchange, Failure, Flow, Head, Message,
-    PlainHead, Program, Properties, Run, Source, template,
-};
+use crate::error::Failure;
+use crate::message::{Body, Head, Message, PlainHead, Properties};
+use crate::program::{Environment, Flow, Program, uri_template};
+use crate::run::{Answer, Ask, AskId, Event, Exchange, Run, Source};
+use expression::BodyUse;
 
 /// What a tool does instead of a network.
 pub trait Bench: Environment {
@@ -122,7 +123,7 @@ impl BenchHead {
         let (_, query) = self.plain.target.split_once('?')?;
         query.split('&').find_map(|pair| {
             let (known, value) = pair.split_once('=').unwrap_or((pair, ""));
-            (template::decode(known) == name).then(|| template::decode(value))
+            (uri_template::decode(known) == name).then(|| uri_template::decode(value))
         })
     }
 }

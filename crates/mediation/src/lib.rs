@@ -24,38 +24,26 @@
 
 mod bench;
 mod compile;
-mod description;
 mod error;
-mod known;
 pub mod limits;
-mod mediator;
 mod mediators;
-mod memory;
 mod message;
 pub mod outline;
-mod pass_through;
 mod policies;
 mod program;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod properties;
 mod run;
-mod service;
-mod template;
 pub mod unit_test;
 
 pub use bench::{Bench, BenchHead, Streams, perform};
 pub use compile::{Compiler, Element, Origin};
-pub use description::Wsdl;
 pub use error::{Code, Details, Failure};
 pub use expression::BodyUse;
-pub use mediator::{Call, Collect, Fork, Mediator, Next, Part, Parts, Piece, Scatter, To};
 pub use mediators::{MEDIATORS, Row, soap_fault, synapse_page};
-pub use memory::Memory;
 pub use message::{
-    Body, Direction, Environment, Format, Head, LogLevel, Message, PlainHead, Properties,
-    PropertyScope, PropertyValue, View,
+    Body, Direction, Format, Head, Message, PlainHead, Properties, PropertyScope, PropertyValue,
 };
-pub use pass_through::{Detour, Passage, Routing};
 pub use policies::{
     ApiPolicies, CLAIMS, CONTRACT, INVOCATION, Members, OperationFlow, POLICIES, PolicyParameter,
     PolicyProblem, PolicyReading, PolicyRow, RESPONSE_CACHE, SCHEMA_VALIDATION,
@@ -63,11 +51,12 @@ pub use policies::{
     response_cache_s,
 };
 pub use program::{
-    Credentials, Endpoint, EndpointFormat, EndpointId, EndpointKind, Program, Retry, SequenceId,
-    Step, Suspend, Timeout, TimeoutAction,
+    Api, Arrival, Asked, Bindings, Call, Collect, Credentials, Endpoint, EndpointFormat,
+    EndpointId, EndpointKind, Environment, Flow, Fork, Found, Inbound, InboundTarget, LogLevel,
+    Matched, Mediator, Memory, Next, Part, Parts, Piece, Program, Proxy, Resource, ResourcePath,
+    Retry, Scatter, Scene, SequenceId, Served, Step, Suspend, Timeout, TimeoutAction, To,
+    Transports, View, Wsdl,
 };
-pub use run::{Answer, Ask, AskId, Event, Exchange, Run, Scene, Sent, Source, Target};
-pub use service::{
-    Api, Arrival, Asked, Bindings, Flow, Found, Inbound, InboundTarget, Matched, Proxy, Resource,
-    ResourcePath, Served, Transports,
+pub use run::{
+    Answer, Ask, AskId, Detour, Event, Exchange, Passage, Routing, Run, Sent, Source, Target,
 };

@@ -7,12 +7,16 @@ use expression::{json, mapping};
 use model::{Api, Operation, Place, Policies, Policy, Security};
 use xpath::Budget;
 
-use crate::message::charset::{self, Charset};
-use crate::message::{BodyCoding as Coding, is_token};
-use crate::{
-    Answer, ApiPolicies, Ask, BenchHead, Body, Code, Compiler, Direction, Environment, Event,
-    Failure, Flow, Format, LogLevel, Message, Origin, PlainHead, Program, Run, SequenceId,
+use crate::bench::BenchHead;
+use crate::compile::{Compiler, Origin};
+use crate::error::{Code, Failure};
+use crate::message::charset::Charset;
+use crate::message::{
+    Body, BodyCoding as Coding, Direction, Format, Message, PlainHead, charset, is_token,
 };
+use crate::policies::ApiPolicies;
+use crate::program::{Environment, Flow, LogLevel, Program, SequenceId};
+use crate::run::{Answer, Ask, Event, Run};
 
 /// The budget of a run, so that no input takes long.
 const STEPS: u64 = 20_000;
@@ -305,8 +309,8 @@ fn views(document: &json::Document<'_>, budget: &Budget) {
     // What an expression takes out of a body is a part of its text.
     if let Ok(Some(document)) = message.body.json(budget) {
         for value in document.root().descendants() {
-            let copy = crate::PropertyValue::from(expression::Value::Json(value));
-            if let crate::PropertyValue::Json(copy) = copy {
+            let copy = crate::message::PropertyValue::from(expression::Value::Json(value));
+            if let crate::message::PropertyValue::Json(copy) = copy {
                 assert_eq!(copy.text(), value.raw());
             }
         }

@@ -8,12 +8,12 @@ mod template;
 use expression::BodyUse;
 
 use super::{Compiler, Element};
-use crate::known::ATTACHMENTS;
-use crate::mediators::property;
+use crate::limits;
+use crate::mediators::content::property;
 use crate::message::charset::Charset;
 use crate::message::is_token;
-use crate::program::{Endpoint, EndpointFormat, EndpointId, EndpointKind};
-use crate::{Mediator, limits};
+use crate::message::known::ATTACHMENTS;
+use crate::program::{Endpoint, EndpointFormat, EndpointId, EndpointKind, Mediator};
 
 pub(super) use group::Group;
 pub(super) use template::Template;

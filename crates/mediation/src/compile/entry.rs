@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::{Compiler, Element};
-use crate::PropertyValue;
+use crate::message::PropertyValue;
 
 /// A local entry, or a resource of the registry.
 #[derive(Clone, Debug)]

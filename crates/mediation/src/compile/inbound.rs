@@ -2,7 +2,7 @@
 
 use super::{Compiler, Element};
 use crate::mediators::Pattern;
-use crate::service::{Flow, Inbound};
+use crate::program::{Flow, Inbound};
 
 /// Parameters that size threads, which are the gateway's, or files with keys, which `[tls]` has.
 const NEEDLESS: [&str; 2] = ["inbound.worker.", "inbound.thread."];

@@ -7,10 +7,12 @@ use base::names::nearest;
 use model::Severity;
 
 use super::{Compiler, Element, Entry, in_registry_or, serialise};
-use crate::description::{Wsdl, import, is_object};
 use crate::mediators::Pattern;
-use crate::program::{EndpointId, EndpointKind, SequenceId};
-use crate::service::{Api, Bindings, Conditions, Flow, Proxy, Resource, ResourcePath, Transports};
+use crate::program::description::{import, is_object};
+use crate::program::{
+    Api, Bindings, Conditions, EndpointId, EndpointKind, Flow, Proxy, Resource, ResourcePath,
+    SequenceId, Transports, Wsdl,
+};
 
 const DEFAULT_TRANSPORTS: &str = "http https";
 

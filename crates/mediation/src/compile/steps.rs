@@ -1,9 +1,9 @@
 //! Sequences, templates and the mediators in them.
 
 use super::{Compiler, Element, NAMESPACE, endpoint};
-use crate::mediators::instead_of;
-use crate::program::{Sequence, SequenceId, Step, Template, TemplateParameter};
-use crate::{MEDIATORS, Mediator, limits};
+use crate::limits;
+use crate::mediators::{MEDIATORS, instead_of};
+use crate::program::{Mediator, Sequence, SequenceId, Step, Template, TemplateParameter};
 
 impl Compiler {
     pub(super) fn declare_template(&mut self, element: &Element<'_>, name: &str) {

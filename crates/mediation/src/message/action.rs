@@ -8,11 +8,11 @@ use super::{
     CONTENT_TYPE, Format, MESSAGE_TYPE, Message, NO_ENTITY_BODY, PropertyScope, SENT_CONTENT_TYPE,
     format, soap,
 };
-use crate::Failure;
+use crate::error::Failure;
 
 impl Message {
     /// What Synapse's `get-property()` knows about any message, without a property. Source: `GetPropertyFunction`.
-    pub(super) fn described(&self, name: &str, budget: &Budget) -> Option<Cow<'_, str>> {
+    pub(crate) fn described(&self, name: &str, budget: &Budget) -> Option<Cow<'_, str>> {
         match name {
             "MESSAGE_FORMAT" => {
                 let is_get = self.body.is_empty()
@@ -66,7 +66,7 @@ impl Message {
     }
 
     /// The same of the scope axis2. Source: Micro Integrator's `ServerWorker`.
-    pub(super) fn transported(&self, name: &str) -> Option<Cow<'_, str>> {
+    pub(crate) fn transported(&self, name: &str) -> Option<Cow<'_, str>> {
         match name {
             MESSAGE_TYPE => Some(match self.head.field(CONTENT_TYPE)? {
                 Cow::Borrowed(field) => Cow::Borrowed(format::media_type(field)),

@@ -15,8 +15,8 @@ use super::charset::Charset;
 use super::coding::Coding;
 use super::package::Package;
 use super::{Format, multipart};
+use crate::error::{Code, Failure};
 use crate::limits::DECODED_BYTES_MAX;
-use crate::{Code, Failure};
 
 /// The body of a message.
 #[derive(Debug, Default)]

@@ -4,7 +4,7 @@ use encoding_rs::{DecoderResult, EncoderResult, Encoding, UTF_16BE, UTF_16LE};
 use expression::Budget;
 
 use super::Format;
-use crate::{Code, Failure};
+use crate::error::{Code, Failure};
 
 /// A charset.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

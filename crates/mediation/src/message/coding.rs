@@ -7,10 +7,10 @@ use flate2::bufread::GzDecoder;
 use flate2::{Decompress, FlushDecompress, Status};
 
 use super::Head;
+use crate::error::{Code, Failure};
 use crate::limits::{
     DECODED_BYTES_PER_STEP, DECODED_FREE_BYTES, DECODED_RATIO_MAX, GZIP_MEMBER_STEPS,
 };
-use crate::{Code, Failure};
 
 pub(super) const CONTENT_ENCODING: &str = "Content-Encoding";
 
@@ -197,7 +197,7 @@ mod tests {
     use super::*;
     use crate::limits::DECODED_BYTES_MAX;
     use crate::message::PlainHead;
-    use crate::{Body, Direction, Format, Message};
+    use crate::message::{Body, Direction, Format, Message};
 
     fn gzip(text: &[u8]) -> Vec<u8> {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::default());

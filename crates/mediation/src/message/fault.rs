@@ -6,7 +6,7 @@ use expression::{Budget, markup};
 use xml::{Node, QNameRef, Sink as _, Writer};
 
 use super::soap;
-use crate::Failure;
+use crate::error::Failure;
 
 /// A fault; `detail` is markup, and what is empty is absent.
 #[derive(Debug, Default)]

@@ -11,7 +11,8 @@ use super::{
     CHARACTER_SET, CONTENT_TYPE, Format, MESSAGE_TYPE, Message, NO_ENTITY_BODY, PropertyScope,
     PropertyValue, SENT_CONTENT_TYPE, format, soap,
 };
-use crate::{Failure, limits};
+use crate::error::Failure;
+use crate::limits;
 
 /// The property (axis2) that keeps the charset out of the content type, if it is `false`.
 const SET_CHARSET: &str = "setCharacterEncoding";

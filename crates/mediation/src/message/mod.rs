@@ -11,19 +11,20 @@ pub(crate) mod form;
 mod format;
 pub(crate) mod formatter;
 mod head;
+pub(crate) mod known;
 mod multipart;
 mod package;
 mod properties;
 pub(crate) mod soap;
-mod view;
 
 use std::borrow::Cow;
 
 use bytes::Bytes;
 use expression::{BodyUse, Budget};
 
-use crate::service::Arrival;
-use crate::{Code, Failure, limits};
+use crate::error::{Code, Failure};
+use crate::limits;
+use crate::program::Arrival;
 
 pub use body::Body;
 pub(crate) use charge::Kept;
@@ -34,7 +35,6 @@ pub use format::Format;
 pub(crate) use head::NoHead;
 pub use head::{Head, PlainHead};
 pub use properties::{Properties, PropertyValue};
-pub use view::{Environment, LogLevel, View};
 pub use xpath::synapse::PropertyScope;
 
 pub(crate) const CONTENT_TYPE: &str = "Content-Type";

@@ -10,7 +10,8 @@ use xpath::encoding;
 
 use super::charset::Charset;
 use super::format;
-use crate::{Code, Failure, limits};
+use crate::error::{Code, Failure};
+use crate::limits;
 
 const ROOT: &str = "mediate";
 const FILE_NAME: &str = "filename";

@@ -10,9 +10,9 @@ use memchr::memmem;
 use xpath::encoding;
 
 use super::charset::Charset;
-use super::multipart::{self, Section};
-use super::{OF_THE_BYTES, format};
-use crate::{Code, Failure};
+use super::multipart::Section;
+use super::{OF_THE_BYTES, format, multipart};
+use crate::error::{Code, Failure};
 
 /// How the content of a part is written.
 const TRANSFER_ENCODING: &str = "Content-Transfer-Encoding";

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use expression::{Budget, Expression, Value, json};
 use xpath::synapse::PropertyScope;
 
-use crate::{Code, Failure, limits};
+use crate::error::{Code, Failure};
+use crate::limits;
 
 /// The value of a property or a variable.
 #[derive(Clone, Debug)]

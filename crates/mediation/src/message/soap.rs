@@ -5,7 +5,7 @@ use xml::reader::{Event, Reader};
 use xml::{Node, Sink as _};
 
 use super::Format;
-use crate::Failure;
+use crate::error::Failure;
 
 pub(crate) const SOAP11: &str = "http://schemas.xmlsoap.org/soap/envelope/";
 pub(crate) const SOAP12: &str = "http://www.w3.org/2003/05/soap-envelope";

@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use expression::BodyUse;
 
 use super::{Branch, Entry, Node, Split};
-use crate::message::NOT_CHUNKED;
+use crate::message::{NOT_CHUNKED, PropertyScope};
+use crate::program::Mediator;
 use crate::run::exchange::{FORCE_ERROR_ON_SOAP_FAULT, HELD_WHEN_SENT};
-use crate::{Mediator, PropertyScope};
 
 /// A body that passes through steps.
 #[derive(Debug)]

@@ -12,10 +12,8 @@ use std::collections::{BTreeSet, HashMap};
 use expression::BodyUse;
 use model::{ArtefactSet, Place};
 
-use crate::To;
 use crate::limits;
-use crate::program::{EndpointId, Program, Step};
-use crate::service::Api;
+use crate::program::{Api, EndpointId, Program, Step, To};
 
 use texts::{addresses, as_handler, child, children, described, label, named, place, site, split};
 

@@ -10,9 +10,9 @@ use model::{Denial, PolicyFlow};
 use xpath::regex::Regex;
 
 use super::{CLAIMS, PolicyReading};
-use crate::message::{CONTENT_TYPE, Format};
-use crate::run::Scene;
-use crate::{Code, Failure, Mediator, Message, Next, PropertyScope, PropertyValue};
+use crate::error::{Code, Failure};
+use crate::message::{CONTENT_TYPE, Format, Message, PropertyScope, PropertyValue};
+use crate::program::{Mediator, Next, Scene};
 
 pub(super) use limits::{json, xml};
 pub(super) use threat::regex;

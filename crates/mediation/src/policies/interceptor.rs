@@ -10,13 +10,14 @@ use expression::{BodyUse, json};
 use model::{Denial, Policies, PolicyFlow};
 
 use super::{INVOCATION, PolicyReading, respond};
-use crate::mediator::To;
-use crate::message::{CONTENT_TYPE, Format, MESSAGE_TYPE};
-use crate::program::{EndpointId, EndpointKind, Timeout, TimeoutAction};
-use crate::run::Scene;
-use crate::{
-    Body, Direction, Failure, LogLevel, Mediator, Message, Next, PlainHead, PropertyScope,
-    PropertyValue, limits,
+use crate::error::Failure;
+use crate::limits;
+use crate::message::{
+    Body, CONTENT_TYPE, Direction, Format, MESSAGE_TYPE, Message, PlainHead, PropertyScope,
+    PropertyValue,
+};
+use crate::program::{
+    EndpointId, EndpointKind, LogLevel, Mediator, Next, Scene, Timeout, TimeoutAction, To,
 };
 use parts::{
     add, add_fields, change_fields, decoded, encoded, fields, invalid, member, status, unavailable,

@@ -16,7 +16,7 @@ mod schema;
 
 use model::PolicyFlow;
 
-use crate::{Mediator, template};
+use crate::program::{Mediator, uri_template};
 
 pub(crate) use interceptor::ENDPOINT_SET;
 pub use page::{policies_examples, policies_page};
@@ -77,8 +77,8 @@ impl Members {
 
 #[cfg(not(feature = "validate"))]
 mod schema {
-    use super::{PolicyReading, SCHEMA_VALIDATION};
-    use crate::Mediator;
+    use crate::policies::{PolicyReading, SCHEMA_VALIDATION};
+    use crate::program::Mediator;
 
     pub(super) fn compile(reading: &mut PolicyReading<'_>) -> Option<Box<dyn Mediator>> {
         let message = format!("this build of Penstock does not include `{SCHEMA_VALIDATION}`");
@@ -211,7 +211,7 @@ pub const POLICIES: &[PolicyRow] = &[
 /// The parameters of a path that matches the template of an operation.
 #[must_use]
 pub fn path_variables<'t, 'p>(template: &'t str, path: &'p str) -> Vec<(&'t str, &'p str)> {
-    template::matches(template, path).unwrap_or_default()
+    uri_template::matches(template, path).unwrap_or_default()
 }
 
 /// The row of a policy.

@@ -7,12 +7,12 @@ use model::{Api, Policies, Policy, PolicyFlow};
 
 use super::check::guard;
 use super::{PolicyProblem, PolicyReading, interceptor, policy};
+use crate::error::{Code, Failure};
+use crate::message::Message;
 use crate::program::{
-    Endpoint, EndpointId, EndpointKind, Program, Sequence, SequenceId, Site, Step,
+    Endpoint, EndpointId, EndpointKind, Flow, Mediator, Next, Program, Scene, Sequence, SequenceId,
+    Site, Step,
 };
-use crate::run::Scene;
-use crate::service::Flow;
-use crate::{Code, Failure, Mediator, Message, Next};
 
 /// The policies of an API, compiled. Operations with the same policies share their sequences.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use model::{Policy, PolicyFlow};
 use xpath::regex::Regex;
 
 use crate::limits::PATTERN_BYTES_MAX;
-use crate::mediators::text::Text;
+use crate::mediators::values::text::Text;
 use crate::program::{Endpoint, EndpointId, EndpointKind, Program, Timeout};
 
 /// What is wrong with a policy.

@@ -9,14 +9,14 @@ use expression::{BodyUse, Budget, json};
 use model::PolicyFlow;
 use serde_json::Value;
 
-use super::PolicyReading;
 use super::check::occurs_twice;
+use super::{CONTRACT, PolicyReading, SCHEMA_VALIDATION};
+use crate::error::{Code, Failure};
+use crate::limits;
 use crate::mediators::Schema;
-use crate::message::{CONTENT_TYPE, Format};
-use crate::run::Scene;
-use crate::{Code, Failure, Mediator, Message, Next, PropertyScope, limits, template};
+use crate::message::{CONTENT_TYPE, Format, Message, PropertyScope};
+use crate::program::{Mediator, Next, Scene, uri_template};
 
-use super::{CONTRACT, SCHEMA_VALIDATION};
 use contract::Contract;
 
 /// A request that does not match is the client's fault; a response that does not, the upstream's.
@@ -213,7 +213,7 @@ impl Parameter {
                 let name = format!("uri.var.{}", self.name);
                 let value = message.properties.get(PropertyScope::Synapse, &name);
                 // A `+` in a path is no space.
-                let decoded = |text: &str| template::decode(&text.replace('+', "%2B"));
+                let decoded = |text: &str| uri_template::decode(&text.replace('+', "%2B"));
                 value.map(|value| decoded(&value.text())).into_iter().collect()
             }
             Place::Header => {
@@ -277,7 +277,7 @@ impl Parameter {
 fn query(message: &Message) -> Vec<(String, String)> {
     let target = message.head.property(PropertyScope::Axis2, "TransportInURL").unwrap_or_default();
     let (_, query) = target.split_once('?').unwrap_or_default();
-    template::query(query).collect()
+    uri_template::query(query).collect()
 }
 
 pub(super) fn compile(reading: &mut PolicyReading<'_>) -> Option<Box<dyn Mediator>> {

@@ -7,9 +7,10 @@ use expression::Budget;
 use xml::{NodeId, QNameRef};
 
 use super::Target;
-use crate::message::{NO_ENTITY_BODY, soap};
+use crate::error::Failure;
+use crate::limits;
+use crate::message::{Format, Message, NO_ENTITY_BODY, PropertyScope, soap};
 use crate::program::Addressing;
-use crate::{Failure, Format, Message, PropertyScope, limits};
 
 /// The property of a message that keeps the blocks that it has.
 const KEEP: &str = "PRESERVE_WS_ADDRESSING";

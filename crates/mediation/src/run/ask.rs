@@ -4,8 +4,8 @@ use bytes::Bytes;
 use expression::Budget;
 
 use super::{AskId, Target};
-use crate::message::is_token;
-use crate::{Failure, Head, Message, Properties, PropertyScope};
+use crate::error::Failure;
+use crate::message::{Head, Message, Properties, PropertyScope, is_token};
 
 /// What a run needs from outside.
 #[derive(Debug)]

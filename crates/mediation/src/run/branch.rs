@@ -6,12 +6,11 @@ use expression::Budget;
 
 use super::Sent;
 use super::exchange::{FORCE_ERROR_ON_SOAP_FAULT, OUT_ONLY};
-use crate::message::{Direction, MESSAGE_TYPE};
-use crate::program::{Program, SequenceId, Step};
-use crate::{
-    Answer, AskId, Code, EndpointId, Failure, Message, Part, Piece, PropertyScope, PropertyValue,
-    Source, To, limits,
-};
+use crate::error::{Code, Failure};
+use crate::limits;
+use crate::message::{Direction, MESSAGE_TYPE, Message, PropertyScope, PropertyValue};
+use crate::program::{EndpointId, Part, Piece, Program, SequenceId, Step, To};
+use crate::run::{Answer, AskId, Source};
 
 /// The number of a branch in its run.
 pub(super) type BranchId = u32;

@@ -3,19 +3,18 @@
 use bytes::Bytes;
 use expression::{BodyUse, Budget};
 
-use super::branch::{self, At, Branch, End, Frame, Split, Wait};
-use super::target;
+use super::branch::{At, Branch, End, Frame, Split, Wait};
 use super::{
-    Answer, Ask, AskId, Context, Event, Exchange, Run, Scene, Source, Target, Turn, Waiter,
+    Answer, Ask, AskId, Context, Event, Exchange, Run, Source, Target, Turn, Waiter, branch, target,
 };
+use crate::error::{Code, Failure};
+use crate::limits;
 use crate::mediators::RECEIVING_SEQUENCE;
 use crate::message::{
-    CONTENT_TYPE, HTTP_SC, MESSAGE_TYPE, NO_ENTITY_BODY, NoHead, PlainHead, form,
+    Body, CONTENT_TYPE, Direction, Format, HTTP_SC, MESSAGE_TYPE, Message, NO_ENTITY_BODY, NoHead,
+    PlainHead, PropertyScope, PropertyValue, form,
 };
-use crate::program::{Endpoint, EndpointKind, SequenceId, TimeoutAction};
-use crate::{
-    Body, Code, Direction, Failure, Format, Message, PropertyScope, PropertyValue, To, limits,
-};
+use crate::program::{Endpoint, EndpointKind, Scene, SequenceId, TimeoutAction, To};
 
 /// The property (axis2) of a message whose client gets 202 when it is sent.
 const FORCE_SC_ACCEPTED: &str = "FORCE_SC_ACCEPTED";

@@ -8,11 +8,10 @@ use expression::Budget;
 use super::branch::{After, At, Branch, BranchId, End, Inherited, Joined, Split, Wait, too_deep};
 use super::exchange::placeholder;
 use super::{Answer, Ask, AskId, Context, Event, Run, Source, Turn, Waiter};
-use crate::program::{Program, SequenceId};
-use crate::{
-    Code, Collect, Failure, Fork, Message, Part, Parts, Piece, PropertyScope, PropertyValue,
-    Scatter, limits,
-};
+use crate::error::{Code, Failure};
+use crate::limits;
+use crate::message::{Message, PropertyScope, PropertyValue};
+use crate::program::{Collect, Fork, Part, Parts, Piece, Program, Scatter, SequenceId};
 
 /// The parts that a branch waits for.
 #[derive(Debug)]

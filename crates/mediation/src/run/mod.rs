@@ -10,7 +10,7 @@ mod branch;
 pub(crate) mod exchange;
 mod few;
 mod fork;
-mod scene;
+mod pass_through;
 mod target;
 mod turn;
 mod unreported;
@@ -21,10 +21,9 @@ use base::limits::MEDIATED_EXCHANGES_MAX;
 use expression::{BodyUse, Budget};
 use model::Blame;
 
-use crate::message::{Direction, Environment};
-use crate::program::{EndpointId, Program};
-use crate::service::{Arrival, Flow};
-use crate::{Failure, Message, Properties};
+use crate::error::Failure;
+use crate::message::{Direction, Message, Properties};
+use crate::program::{Arrival, EndpointId, Environment, Flow, Program};
 
 pub(crate) use branch::At;
 use branch::{Branch, BranchId, End};
@@ -33,7 +32,7 @@ use fork::{Aggregate, AggregateKey, Gather, Unstarted};
 use unreported::Unreported;
 
 pub use ask::{Answer, Ask, Exchange, Source};
-pub use scene::Scene;
+pub use pass_through::{Detour, Passage, Routing};
 pub use target::Target;
 
 /// A question to the host, and its answer.

@@ -4,13 +4,14 @@ use bytes::Bytes;
 use expression::{BodyUse, Budget};
 use xpath::encoding;
 
-use super::Scene;
-use crate::message::{CHARACTER_SET, LogLevel, soap};
+use crate::error::{Code, Failure};
+use crate::limits;
+use crate::message::{CHARACTER_SET, Message, PropertyScope, PropertyValue, soap};
 use crate::policies::ENDPOINT_SET;
 use crate::program::{
-    Addressing, Credentials, Endpoint, EndpointFormat, EndpointId, EndpointKind, Program,
+    Addressing, Credentials, Endpoint, EndpointFormat, EndpointId, EndpointKind, LogLevel, Program,
+    Scene, To, uri_template,
 };
-use crate::{Code, Failure, Message, PropertyScope, PropertyValue, To, limits, template};
 
 /// Where a message is sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -130,7 +131,7 @@ impl Target {
                 target.method.clone_from(method);
                 let value =
                     |name: &str| Some(message.property_text(PropertyScope::Synapse, name)?.into());
-                target.url = template::expand_url(template, value);
+                target.url = uri_template::expand_url(template, value);
                 &[]
             }
             EndpointKind::Upstream => {

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use expression::{BodyUse, Budget};
 use model::Blame;
 
-use super::branch::{self, Branch, End, Joined, Wait};
-use super::exchange;
+use super::branch::{Branch, End, Joined, Wait};
 use super::fork::Aggregate;
-use super::{Ask, AskId, Context, Event, Run, Scene, Source, Turn, Waiter};
-use crate::message::{Direction, Environment, HTTP_SC, Kept};
-use crate::program::{Program, Step};
-use crate::{Code, Failure, Message, Next, PropertyScope, PropertyValue, limits};
+use super::{Ask, AskId, Context, Event, Run, Source, Turn, Waiter, branch, exchange};
+use crate::error::{Code, Failure};
+use crate::limits;
+use crate::message::{Direction, HTTP_SC, Kept, Message, PropertyScope, PropertyValue};
+use crate::program::{Environment, Next, Program, Scene, Step};
 
 impl Run {
     pub(super) fn go(&mut self, environment: &dyn Environment, is_heavy: bool) -> Event {
@@ -300,7 +300,7 @@ impl Run {
             (End::Request, _) if is_response => self.respond(branch, None, context),
             (End::Response, _) => self.respond(branch, None, context),
             (End::Request, Some(endpoint)) => {
-                self.send(branch, crate::To::Endpoint(endpoint), None, context)
+                self.send(branch, crate::program::To::Endpoint(endpoint), None, context)
             }
             (End::Send { to, receive }, _) => {
                 if branch.owner.is_some() {

@@ -1,7 +1,7 @@
 //! What nobody but the log gets: a line for a message, however many parts it has.
 
-use crate::Failure;
-use crate::message::{Environment, LogLevel};
+use crate::error::Failure;
+use crate::program::{Environment, LogLevel};
 
 /// What became of parts of a message without effect on its response.
 #[derive(Debug, Default)]

@@ -13,7 +13,7 @@ mod trial;
 use expression::Expression;
 use model::{Artefact, ArtefactKind, Place};
 
-use crate::PropertyScope;
+use crate::message::PropertyScope;
 
 pub use compare::layout;
 pub use mock::MockService;

@@ -7,14 +7,15 @@ use expression::Budget;
 use model::Place;
 
 use super::compare::is_same;
-use super::mock::{self, Instead, MockService, Sent};
-use super::{Actual, Assertion, Case, HARNESS, Subject};
+use super::mock::{Instead, MockService, Sent};
+use super::{Actual, Assertion, Case, HARNESS, Subject, mock};
 use crate::bench::{Bench, BenchHead, perform};
-use crate::service::Served;
-use crate::{
-    Answer, Asked, Body, Code, Direction, Environment, Exchange, Failure, Flow, Format, LogLevel,
-    Matched, Memory, Message, PlainHead, Program, Properties, PropertyScope, PropertyValue, View,
+use crate::error::{Code, Failure};
+use crate::message::{
+    Body, Direction, Format, Message, PlainHead, Properties, PropertyScope, PropertyValue,
 };
+use crate::program::{Asked, Environment, Flow, LogLevel, Matched, Memory, Program, Served, View};
+use crate::run::{Answer, Exchange};
 
 /// What the cases of a unit test share.
 pub struct Setting<'s> {

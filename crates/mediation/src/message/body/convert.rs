@@ -6,8 +6,7 @@ use std::sync::Arc;
 use expression::{Budget, json, markup};
 
 use super::{Body, Source, exact};
-use crate::Failure;
-use crate::error::Code;
+use crate::error::{Code, Failure};
 use crate::message::fault::Fault;
 use crate::message::soap::Around;
 use crate::message::{Format, formatter, soap};

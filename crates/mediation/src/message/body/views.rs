@@ -6,8 +6,8 @@ use expression::mapping;
 use expression::{Budget, json};
 
 use super::{Before, Body, Source};
+use crate::error::{Code, Failure};
 use crate::message::{Format, form, formatter, multipart, soap};
-use crate::{Code, Failure};
 
 impl Body {
     /// As JSON; XML and forms are converted. `None` if it is text or bytes, or empty.

@@ -6,9 +6,9 @@ use bytes::Bytes;
 use expression::{Budget, markup};
 
 use super::{Body, Coding, Source, exact, not_held};
-use crate::Failure;
-use crate::message::charset::{self, Charset};
-use crate::message::{Format, formatter, multipart, soap};
+use crate::error::Failure;
+use crate::message::charset::Charset;
+use crate::message::{Format, charset, formatter, multipart, soap};
 
 impl Body {
     /// The bytes to send, with attachments; `None` if the host still streams them.

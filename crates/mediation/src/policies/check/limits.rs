@@ -4,9 +4,10 @@ use expression::{BodyUse, Budget, json};
 use model::PolicyFlow;
 
 use super::{is_json, is_xml, narrow_content, parse_json, parse_xml, refused};
+use crate::error::Failure;
+use crate::message::Message;
 use crate::policies::PolicyReading;
-use crate::run::Scene;
-use crate::{Failure, Mediator, Message, Next};
+use crate::program::{Mediator, Next, Scene};
 
 #[derive(Debug)]
 struct Json {

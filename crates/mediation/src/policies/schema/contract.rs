@@ -8,10 +8,10 @@ use model::PolicyFlow;
 use serde_json::Value;
 
 use super::{Content, Parameter, Place, Requests, Responses, Statuses};
-use crate::Mediator;
 use crate::mediators::{Draft, Schema};
+use crate::message::Format;
 use crate::policies::Members;
-use crate::{Format, template};
+use crate::program::{Mediator, uri_template};
 
 /// The description of an operation, as [`CONTRACT`] has it.
 pub(super) struct Contract {
@@ -48,9 +48,9 @@ impl Contract {
     fn resolve<'v>(&'v self, mut value: &'v Value) -> &'v Value {
         for _ in 0..base::limits::REF_DEPTH_MAX {
             let target = value.get("$ref").and_then(Value::as_str);
-            let Some(target) = target
-                .and_then(|target| self.root.pointer(&template::decode(target.strip_prefix('#')?)))
-            else {
+            let Some(target) = target.and_then(|target| {
+                self.root.pointer(&uri_template::decode(target.strip_prefix('#')?))
+            }) else {
                 break;
             };
             value = target;
@@ -78,7 +78,7 @@ impl Contract {
         let mut rest = vec![schema];
         while let Some(node) = rest.pop() {
             if let Some(reference) = node.get("$ref").and_then(Value::as_str) {
-                let pointer = template::decode(reference.strip_prefix('#').unwrap_or_default());
+                let pointer = uri_template::decode(reference.strip_prefix('#').unwrap_or_default());
                 if let Some(target) = self.root.pointer(&pointer) {
                     let unescaped = |part: &str| part.replace("~1", "/").replace("~0", "~");
                     let parts: Vec<_> = pointer.split('/').skip(1).map(unescaped).collect();
