@@ -42,7 +42,8 @@ pub use error::{Code, Details, Failure};
 pub use expression::BodyUse;
 pub use mediators::{MEDIATORS, Row, soap_fault, synapse_page};
 pub use message::{
-    Body, Direction, Format, Head, Message, PlainHead, Properties, PropertyScope, PropertyValue,
+    Arrival, Body, Direction, Format, Head, Message, PlainHead, Properties, PropertyScope,
+    PropertyValue, Served,
 };
 pub use policies::{
     ApiPolicies, CLAIMS, CONTRACT, INVOCATION, Members, OperationFlow, POLICIES, PolicyParameter,
@@ -51,12 +52,10 @@ pub use policies::{
     response_cache_s,
 };
 pub use program::{
-    Api, Arrival, Asked, Bindings, Call, Collect, Credentials, Endpoint, EndpointFormat,
-    EndpointId, EndpointKind, Environment, Flow, Fork, Found, Inbound, InboundTarget, LogLevel,
-    Matched, Mediator, Memory, Next, Part, Parts, Piece, Program, Proxy, Resource, ResourcePath,
-    Retry, Scatter, Scene, SequenceId, Served, Step, Suspend, Timeout, TimeoutAction, To,
-    Transports, View, Wsdl,
+    Api, Asked, Bindings, Call, Collect, Credentials, Endpoint, EndpointFormat, EndpointId,
+    EndpointKind, Environment, Flow, Fork, Found, Inbound, InboundTarget, LogLevel, Matched,
+    Mediator, Memory, Next, Part, Parts, Piece, Program, Proxy, Resource, ResourcePath, Retry,
+    Routing, Scatter, Scene, SequenceId, Step, Suspend, Timeout, TimeoutAction, To, Transports,
+    View, Wsdl,
 };
-pub use run::{
-    Answer, Ask, AskId, Detour, Event, Exchange, Passage, Routing, Run, Sent, Source, Target,
-};
+pub use run::{Answer, Ask, AskId, Detour, Event, Exchange, Passage, Run, Sent, Source, Target};

@@ -21,15 +21,16 @@ use model::{ArtefactSet, Diagnostic, Place, Resource, Severity};
 use xslt::Stylesheet;
 
 use crate::limits;
-use crate::mediators::{CachePolicy, ORIGINAL};
-use crate::program::{Endpoint, EndpointId, Program, Sequence, SequenceId, Site, Template};
+use crate::program::{
+    CachePolicy, Endpoint, EndpointId, Entry, ORIGINAL, Program, Sequence, SequenceId, Site,
+    Template,
+};
 use units::{
     Unit, in_entries, in_registry, in_registry_or, is_entry, mentions, named_properties, unit_at,
     units,
 };
 
 pub use element::Element;
-pub(crate) use entry::Entry;
 
 /// An artefact file.
 #[derive(Clone, Copy, Debug)]

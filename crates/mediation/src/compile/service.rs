@@ -6,12 +6,12 @@ use base::Method;
 use base::names::nearest;
 use model::Severity;
 
-use super::{Compiler, Element, Entry, in_registry_or, serialise};
-use crate::mediators::Pattern;
+use super::{Compiler, Element, in_registry_or, serialise};
+use crate::mediators::values::pattern;
 use crate::program::description::{import, is_object};
 use crate::program::{
-    Api, Bindings, Conditions, EndpointId, EndpointKind, Flow, Proxy, Resource, ResourcePath,
-    SequenceId, Transports, Wsdl,
+    Api, Bindings, Conditions, EndpointId, EndpointKind, Entry, Flow, Proxy, Resource,
+    ResourcePath, SequenceId, Transports, Wsdl,
 };
 
 const DEFAULT_TRANSPORTS: &str = "http https";
@@ -348,7 +348,7 @@ impl Compiler {
         let secure = element.choice(self, "protocol", &protocols)?;
         let content_type = element.optional("content-type").map(str::to_owned);
         let user_agent = match element.optional("user-agent") {
-            Some(pattern) => Some(Pattern::compile(self, element, pattern)?),
+            Some(pattern) => Some(pattern::compile(self, element, pattern)?),
             None => None,
         };
         let conditions = Conditions { secure, content_type, user_agent, ..Conditions::default() };

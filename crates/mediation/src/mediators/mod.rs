@@ -30,14 +30,10 @@ use content::{
 #[cfg(feature = "validate")]
 use content::{json_transform, validate};
 use flow::{call_template, conditional_router, filter, respond, sequence, switch, throw_error};
-pub(crate) use send::call::RECEIVING_SEQUENCE;
 use send::{call, callout};
-pub(crate) use split::for_each::ORIGINAL;
 use split::{aggregate, clone, for_each, iterate, scatter_gather};
-pub(crate) use state::cache::Policy as CachePolicy;
 use state::{cache, throttle};
 pub(crate) use unserved::instead_of;
-pub(crate) use values::pattern::Pattern;
 #[cfg(feature = "validate")]
 pub(crate) use {content::validate::Schema, jsonschema::Draft};
 

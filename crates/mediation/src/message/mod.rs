@@ -1,6 +1,7 @@
 //! The message that mediators act on.
 
 mod action;
+mod arrival;
 mod body;
 mod charge;
 pub(crate) mod charset;
@@ -24,8 +25,8 @@ use expression::{BodyUse, Budget};
 
 use crate::error::{Code, Failure};
 use crate::limits;
-use crate::program::Arrival;
 
+pub use arrival::{Arrival, Served};
 pub use body::Body;
 pub(crate) use charge::Kept;
 #[cfg(any(test, feature = "fuzzing"))]

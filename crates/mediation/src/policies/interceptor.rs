@@ -19,6 +19,7 @@ use crate::message::{
 use crate::program::{
     EndpointId, EndpointKind, LogLevel, Mediator, Next, Scene, Timeout, TimeoutAction, To,
 };
+use crate::run::ENDPOINT_SET;
 use parts::{
     add, add_fields, change_fields, decoded, encoded, fields, invalid, member, status, unavailable,
 };
@@ -31,8 +32,6 @@ const TIMEOUT: &str = "requestTimeout";
 const CONTEXT: &str = "interceptorContext";
 /// The property with what the service for responses gets of the request.
 const REMEMBERED: &str = "interceptor.request";
-/// The property with the name of the endpoint set that the service chose.
-pub(crate) const ENDPOINT_SET: &str = "interceptor.endpoint";
 
 /// What the service gets of a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -18,7 +18,6 @@ use model::PolicyFlow;
 
 use crate::program::{Mediator, uri_template};
 
-pub(crate) use interceptor::ENDPOINT_SET;
 pub use page::{policies_examples, policies_page};
 pub use program::{ApiPolicies, OperationFlow, check};
 pub use reading::{PolicyProblem, PolicyReading};

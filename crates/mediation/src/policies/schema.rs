@@ -283,9 +283,9 @@ fn query(message: &Message) -> Vec<(String, String)> {
 pub(super) fn compile(reading: &mut PolicyReading<'_>) -> Option<Box<dyn Mediator>> {
     let Some(text) = reading.optional(CONTRACT) else { return Some(Box::new(Undescribed)) };
     let compiled = Contract::read(text, reading.flow).and_then(|contract| {
-        contract.schemas.replace(std::mem::take(&mut reading.program.schemas));
+        contract.schemas.replace(std::mem::take(&mut reading.compilation.schemas));
         let compiled = contract.compile();
-        reading.program.schemas = contract.schemas.into_inner();
+        reading.compilation.schemas = contract.schemas.into_inner();
         compiled
     });
     match compiled {

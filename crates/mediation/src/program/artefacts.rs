@@ -8,10 +8,12 @@ use expression::mapping::Rules;
 use expression::{BodyUse, Expression};
 use model::BackendClient;
 
-use crate::compile::Entry;
 use crate::limits;
 use crate::message::PropertyValue;
-use crate::program::{Api, Inbound, Mediator, Proxy};
+use crate::program::{Api, CachePolicy, Entry, Inbound, Mediator, Proxy};
+
+/// The property with the envelope as it was before `foreach`, behind the `id` of the mediator.
+pub(crate) const ORIGINAL: &str = "FOREACH_ORIGINAL_MESSAGE";
 
 /// A sequence of a [`Program`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -89,18 +91,15 @@ pub struct Program {
     pub(crate) entry_values: HashMap<String, PropertyValue>,
     /// What expressions read as `configs.NAME`.
     pub(crate) configs: HashMap<String, String>,
-    /// Whether an artefact mentions [`crate::mediators::ORIGINAL`].
+    /// Whether an artefact mentions [`ORIGINAL`].
     pub(crate) keeps_original: bool,
     /// Between JSON and XML; `None`: the default.
     pub(crate) mapping: Option<Arc<Rules>>,
-    pub(crate) caches: Vec<crate::mediators::CachePolicy>,
+    pub(crate) caches: Vec<CachePolicy>,
     /// The number of them.
     pub(crate) throttles: usize,
     /// The `id`s of the throttles.
     pub(crate) throttle_groups: Vec<String>,
-    /// Those of policies, by draft and text, while it is compiled: operations share them.
-    #[cfg(feature = "validate")]
-    pub(crate) schemas: HashMap<String, Arc<crate::mediators::Schema>>,
     /// What each sequence needs of the body, with all that it may enter.
     pub(crate) body_uses: Vec<BodyUse>,
     /// Which sequences [`Program::passes_through`] may follow.

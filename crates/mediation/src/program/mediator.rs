@@ -9,7 +9,6 @@ use crate::error::Failure;
 use crate::limits;
 use crate::message::{Message, PropertyScope, PropertyValue};
 use crate::program::{EndpointId, Scene, SequenceId};
-use crate::run::Routing;
 
 /// One step of a sequence, compiled from its element.
 pub trait Mediator: fmt::Debug + Send + Sync {
@@ -201,6 +200,20 @@ impl Next {
             | Self::Drop => 0,
         }
     }
+}
+
+/// What a mediator does to the way of a message, if it does nothing else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Routing {
+    /// [`Mediator::choose`] says which sequence is entered.
+    Chooses,
+    /// A request is sent, and its response continues in the sequence for responses; without an address, a response goes
+    /// back to the client.
+    Sends(To),
+    /// A request is sent, and the response takes its place.
+    Calls(To),
+    /// The message goes back to the client.
+    Returns,
 }
 
 /// A call of a sequence template.

@@ -7,26 +7,33 @@
 //! Above `message`, below everything else: nothing here runs a sequence or reads an artefact.
 
 mod artefacts;
+mod cache_policy;
 pub(crate) mod description;
+mod entry;
 mod mediator;
 pub(crate) mod memory;
+mod pattern;
+mod routing;
 mod scene;
 mod service;
 pub(crate) mod uri_template;
 mod view;
 
-pub(crate) use artefacts::{Addressing, Sequence, Site, Template, TemplateParameter};
+pub(crate) use artefacts::{Addressing, ORIGINAL, Sequence, Site, Template, TemplateParameter};
 pub use artefacts::{
     Credentials, Endpoint, EndpointFormat, EndpointId, EndpointKind, Program, Retry, SequenceId,
     Step, Suspend, Timeout, TimeoutAction,
 };
+pub(crate) use cache_policy::{CachePolicy, Excluded};
 pub use description::Wsdl;
-pub use mediator::{Call, Collect, Fork, Mediator, Next, Part, Parts, Piece, Scatter, To};
+pub(crate) use entry::Entry;
+pub use mediator::{Call, Collect, Fork, Mediator, Next, Part, Parts, Piece, Routing, Scatter, To};
 pub use memory::Memory;
+pub(crate) use pattern::Pattern;
 pub use scene::Scene;
 pub(crate) use service::Conditions;
 pub use service::{
-    Api, Arrival, Asked, Bindings, Flow, Found, Inbound, InboundTarget, Matched, Proxy, Resource,
-    ResourcePath, Served, Transports,
+    Api, Asked, Bindings, Flow, Found, Inbound, InboundTarget, Matched, Proxy, Resource,
+    ResourcePath, Transports,
 };
 pub use view::{Environment, LogLevel, View};

@@ -8,9 +8,8 @@ use expression::Budget;
 use model::{Diagnostic, Place, Severity};
 
 use crate::error::Failure;
-use crate::mediators::Pattern;
-use crate::message::{Head, Message, PropertyScope, PropertyValue};
-use crate::program::{EndpointId, Program, SequenceId, Site, Wsdl, uri_template};
+use crate::message::{Arrival, Head, Message, PropertyScope, PropertyValue, Served};
+use crate::program::{EndpointId, Pattern, Program, SequenceId, Site, Wsdl, uri_template};
 
 /// What becomes of a message that comes in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -107,21 +106,6 @@ impl Inbound {
             help: Some(help.to_owned()),
         }
     }
-}
-
-/// Where a request came in. Expressions read properties of it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Arrival {
-    pub service: Option<Served>,
-    /// Over TLS.
-    pub secure: bool,
-}
-
-/// What serves a request, by number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Served {
-    Proxy(usize),
-    Resource { api: usize, resource: usize },
 }
 
 /// A REST API.

@@ -9,13 +9,14 @@ use super::{
 };
 use crate::error::{Code, Failure};
 use crate::limits;
-use crate::mediators::RECEIVING_SEQUENCE;
 use crate::message::{
     Body, CONTENT_TYPE, Direction, Format, HTTP_SC, MESSAGE_TYPE, Message, NO_ENTITY_BODY, NoHead,
     PlainHead, PropertyScope, PropertyValue, form,
 };
 use crate::program::{Endpoint, EndpointKind, Scene, SequenceId, TimeoutAction, To};
 
+/// The property that names the sequence for the response to the next `send`.
+pub(crate) const RECEIVING_SEQUENCE: &str = "RECEIVING_SEQUENCE";
 /// The property (axis2) of a message whose client gets 202 when it is sent.
 const FORCE_SC_ACCEPTED: &str = "FORCE_SC_ACCEPTED";
 /// The property of a message whose response nobody needs.

@@ -22,8 +22,8 @@ use expression::{BodyUse, Budget};
 use model::Blame;
 
 use crate::error::Failure;
-use crate::message::{Direction, Message, Properties};
-use crate::program::{Arrival, EndpointId, Environment, Flow, Program};
+use crate::message::{Arrival, Direction, Message, Properties};
+use crate::program::{EndpointId, Environment, Flow, Program};
 
 pub(crate) use branch::At;
 use branch::{Branch, BranchId, End};
@@ -32,7 +32,8 @@ use fork::{Aggregate, AggregateKey, Gather, Unstarted};
 use unreported::Unreported;
 
 pub use ask::{Answer, Ask, Exchange, Source};
-pub use pass_through::{Detour, Passage, Routing};
+pub use pass_through::{Detour, Passage};
+pub(crate) use target::ENDPOINT_SET;
 pub use target::Target;
 
 /// A question to the host, and its answer.

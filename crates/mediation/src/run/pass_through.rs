@@ -6,23 +6,9 @@ use crate::error::Failure;
 use crate::limits;
 use crate::message::Message;
 use crate::program::{
-    EndpointKind, Environment, Flow, Mediator, Program, Scene, Sequence, SequenceId, Step, To,
+    EndpointKind, Environment, Flow, Mediator, Program, Routing, Scene, SequenceId, To,
 };
 use crate::run::{At, Sent, Target};
-
-/// What a mediator does to the way of a message, if it does nothing else.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Routing {
-    /// [`crate::Mediator::choose`] says which sequence is entered.
-    Chooses,
-    /// A request is sent, and its response continues in the sequence for responses; without an address, a response goes
-    /// back to the client.
-    Sends(To),
-    /// A request is sent, and the response takes its place.
-    Calls(To),
-    /// The message goes back to the client.
-    Returns,
-}
 
 /// Why a message does not pass through, or not yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,39 +157,6 @@ impl Program {
             };
         }
         Ok(())
-    }
-
-    fn may_pass(&self, sequence: SequenceId) -> bool {
-        self.passable.get(sequence.0 as usize).copied().unwrap_or_default()
-    }
-
-    /// Finds the sequences in which some way, up to a call, consists of steps that choose and send. One that enters itself
-    /// is none.
-    pub(crate) fn find_passable(&mut self) {
-        let mut passable = vec![false; self.sequences.len()];
-        let is_one = |sequence: &Sequence, known: &[bool]| {
-            let calls = |step: &Step| matches!(step.mediator.routing(), Some(Routing::Calls(_)));
-            let called = sequence.steps.iter().position(calls).unwrap_or(usize::MAX);
-            sequence.steps.iter().take(called).all(|step| {
-                let entered = step.mediator.enters();
-                let is_known = |id: &SequenceId| known.get(id.0 as usize) == Some(&true);
-                match step.mediator.routing() {
-                    Some(Routing::Chooses) => entered.is_empty() || entered.iter().any(is_known),
-                    Some(Routing::Sends(_) | Routing::Calls(_) | Routing::Returns) => true,
-                    None => false,
-                }
-            })
-        };
-        // Each round finds one at least, or is the last.
-        loop {
-            let found: Vec<bool> =
-                self.sequences.iter().map(|sequence| is_one(sequence, &passable)).collect();
-            if found == passable {
-                break;
-            }
-            passable = found;
-        }
-        self.passable = passable;
     }
 
     /// Whether a sequence for responses returns every one as it is.

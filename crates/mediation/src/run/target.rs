@@ -7,11 +7,13 @@ use xpath::encoding;
 use crate::error::{Code, Failure};
 use crate::limits;
 use crate::message::{CHARACTER_SET, Message, PropertyScope, PropertyValue, soap};
-use crate::policies::ENDPOINT_SET;
 use crate::program::{
     Addressing, Credentials, Endpoint, EndpointFormat, EndpointId, EndpointKind, LogLevel, Program,
     Scene, To, uri_template,
 };
+
+/// The property with the name of the endpoint set that an interceptor service chose.
+pub(crate) const ENDPOINT_SET: &str = "interceptor.endpoint";
 
 /// Where a message is sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -12,9 +12,9 @@ use super::{Actual, Assertion, Case, HARNESS, Subject, mock};
 use crate::bench::{Bench, BenchHead, perform};
 use crate::error::{Code, Failure};
 use crate::message::{
-    Body, Direction, Format, Message, PlainHead, Properties, PropertyScope, PropertyValue,
+    Body, Direction, Format, Message, PlainHead, Properties, PropertyScope, PropertyValue, Served,
 };
-use crate::program::{Asked, Environment, Flow, LogLevel, Matched, Memory, Program, Served, View};
+use crate::program::{Asked, Environment, Flow, LogLevel, Matched, Memory, Program, View};
 use crate::run::{Answer, Exchange};
 
 /// What the cases of a unit test share.

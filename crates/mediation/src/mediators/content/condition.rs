@@ -4,9 +4,9 @@ use super::rewrite::{Address, PARTS, Part};
 use crate::compile::{Compiler, Element};
 use crate::error::Failure;
 use crate::limits;
-use crate::mediators::values::pattern::Pattern;
+use crate::mediators::values::pattern;
 use crate::message::{Message, PropertyScope};
-use crate::program::Scene;
+use crate::program::{Pattern, Scene};
 
 /// What a message has to be like.
 #[derive(Debug)]
@@ -105,12 +105,12 @@ fn condition(compiler: &mut Compiler, element: &Element<'_>, depth: usize) -> Op
         "equal" => {
             let of = of(compiler, element)?;
             let value = element.required(compiler, "value")?;
-            Condition::Test { of, pattern: Pattern::literal(compiler, element, value)? }
+            Condition::Test { of, pattern: pattern::literal(compiler, element, value)? }
         }
         "match" => {
             let of = of(compiler, element)?;
             let source = element.required(compiler, "regex")?;
-            Condition::Test { of, pattern: Pattern::compile(compiler, element, source)? }
+            Condition::Test { of, pattern: pattern::compile(compiler, element, source)? }
         }
         other => {
             let help = "write `and`, `or`, `not`, `equal` or `match`";

@@ -4,10 +4,10 @@ use expression::{BodyUse, Expression};
 
 use crate::compile::{Compiler, Element};
 use crate::error::Failure;
-use crate::mediators::values::pattern::{Pattern, with_subject};
+use crate::mediators::values::pattern;
+use crate::mediators::values::pattern::with_subject;
 use crate::message::Message;
-use crate::program::{Mediator, Next, Scene, SequenceId};
-use crate::run::Routing;
+use crate::program::{Mediator, Next, Pattern, Routing, Scene, SequenceId};
 
 #[derive(Debug)]
 struct Filter {
@@ -60,7 +60,7 @@ pub(crate) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
     let (source, pattern) = match (condition, source, pattern) {
         (Some(condition), ..) => (condition, None),
         (None, Some(source), Some(pattern)) => {
-            (source, Some(Pattern::compile(compiler, element, pattern)?))
+            (source, Some(pattern::compile(compiler, element, pattern)?))
         }
         // They have errors.
         _ if element.optional("xpath").or(element.optional("source").and(pattern)).is_some() => {

@@ -3,8 +3,7 @@
 use crate::compile::{Compiler, Element};
 use crate::error::Failure;
 use crate::message::{Direction, Message};
-use crate::program::{Mediator, Next, Scene, SequenceId};
-use crate::run::Routing;
+use crate::program::{Mediator, Next, Routing, Scene, SequenceId};
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Turn {

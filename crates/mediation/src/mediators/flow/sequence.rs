@@ -5,8 +5,7 @@ use expression::{BodyUse, Expression};
 use crate::compile::{Compiler, Element};
 use crate::error::{Code, Failure};
 use crate::message::Message;
-use crate::program::{Mediator, Next, Scene, SequenceId};
-use crate::run::Routing;
+use crate::program::{Mediator, Next, Routing, Scene, SequenceId};
 
 /// A sequence by its name.
 #[derive(Debug)]

@@ -4,10 +4,10 @@ use expression::{BodyUse, Expression};
 
 use crate::compile::{Compiler, Element};
 use crate::error::Failure;
-use crate::mediators::values::pattern::{Pattern, with_subject};
+use crate::mediators::values::pattern;
+use crate::mediators::values::pattern::with_subject;
 use crate::message::Message;
-use crate::program::{Mediator, Next, Scene, SequenceId};
-use crate::run::Routing;
+use crate::program::{Mediator, Next, Pattern, Routing, Scene, SequenceId};
 
 #[derive(Debug)]
 struct Switch {
@@ -62,7 +62,7 @@ pub(crate) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
                     Some(pattern) => pattern,
                     None => child.required(compiler, "regex")?,
                 };
-                let pattern = Pattern::compile(compiler, &child, pattern)?;
+                let pattern = pattern::compile(compiler, &child, pattern)?;
                 cases.push((pattern, compiler.nested(&child)));
             }
             "default" => default = Some(compiler.nested(&child)),

@@ -11,11 +11,9 @@ use crate::mediators::values::inline::Inline;
 use crate::message::{
     Body, Direction, Format, MESSAGE_TYPE, Message, NO_ENTITY_BODY, PropertyScope, PropertyValue,
 };
-use crate::program::{Mediator, Next, Scene, SequenceId, To};
-use crate::run::Routing;
+use crate::program::{Mediator, Next, Routing, Scene, SequenceId, To};
+use crate::run::exchange::RECEIVING_SEQUENCE;
 
-/// The property that names the sequence for the response to the next `send`.
-pub(crate) const RECEIVING_SEQUENCE: &str = "RECEIVING_SEQUENCE";
 /// The property (axis2) with the statuses that are no failures for a sender that blocks.
 const NON_ERROR_STATUSES: &str = "non.error.http.status.codes";
 

@@ -15,10 +15,7 @@ use crate::mediators::values::items::{
     Items, Place, Target, body_json, fail, sequence_of, spliced,
 };
 use crate::message::{Format, Message, PropertyScope, PropertyValue, soap};
-use crate::program::{Fork, Mediator, Next, Parts as _, Scatter, Scene, SequenceId};
-
-/// The property with the envelope as it was, behind the `id` of the mediator.
-pub(crate) const ORIGINAL: &str = "FOREACH_ORIGINAL_MESSAGE";
+use crate::program::{Fork, Mediator, Next, ORIGINAL, Parts as _, Scatter, Scene, SequenceId};
 
 #[derive(Debug)]
 struct ForEach {

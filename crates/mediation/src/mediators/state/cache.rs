@@ -8,39 +8,13 @@ use crate::compile::{Compiler, Element};
 use crate::error::Failure;
 use crate::limits;
 use crate::mediators::values::items::fail;
-use crate::mediators::values::pattern::Pattern;
+use crate::mediators::values::pattern;
 use crate::message::{Body, Direction, Message, PlainHead, PropertyScope, PropertyValue};
 use crate::program::memory::Kept;
-use crate::program::{Mediator, Next, Scene, SequenceId};
-
-/// What a `cache` keeps, and how long.
-#[derive(Debug)]
-pub(crate) struct Policy {
-    timeout_ms: i64,
-    body_bytes_max: usize,
-    count_max: usize,
-    /// Empty: all.
-    methods: Vec<String>,
-    excluded: Excluded,
-    statuses: Pattern,
-    /// Whether responses say by `Cache-Control` how long they are kept.
-    by_cache_control: bool,
-    age: bool,
-}
-
-/// Fields of a request that do not count when it is compared with others.
-#[derive(Debug)]
-enum Excluded {
-    All,
-    /// In lower case.
-    These(Vec<String>),
-    AllBut(Vec<String>),
-}
+use crate::program::{CachePolicy, Excluded, Mediator, Next, Scene, SequenceId};
 
 /// The property (operation) of a request that was not found: the number of its cache, and its key. As Synapse calls it.
 const MISSED: &str = "CACHED_OBJECT";
-/// Fields that differ in requests that are the same. Source: Synapse's `HttpRequestHashGenerator`.
-const VOLATILE: &[&str] = &["date", "user-agent"];
 /// Fields of a connection, and those that the host writes anew.
 const OWN: &[&str] = &[
     "connection",
@@ -94,68 +68,6 @@ impl Mediator for Find {
         let status = PropertyValue::new(kept.status.clone());
         message.set(PropertyScope::Axis2, "HTTP_SC", status, scene.budget)?;
         Ok(self.on_hit.map_or(Next::Respond, Next::Enter))
-    }
-}
-
-impl Policy {
-    /// What identifies the request. `None`: its responses are not kept.
-    fn key(&self, scene: &Scene<'_>, message: &Message) -> Result<Option<String>, Failure> {
-        let axis2 = |name| scene.view(message).text_property(PropertyScope::Axis2, name);
-        let method = axis2("HTTP_METHOD").unwrap_or_default();
-        if !self.methods.is_empty() && !self.methods.contains(&method.to_ascii_uppercase()) {
-            return Ok(None);
-        }
-        let mut key = format!("{method} {}\n", axis2("TransportInURL").unwrap_or_default());
-        let counts = |name: &String| match &self.excluded {
-            Excluded::All => false,
-            Excluded::These(names) => !VOLATILE.contains(&&**name) && !names.contains(name),
-            Excluded::AllBut(names) => names.contains(name),
-        };
-        let mut fields = Vec::new();
-        message.head.fields(&mut |name, value| {
-            let name = name.to_ascii_lowercase();
-            if counts(&name) {
-                fields.push(format!("{name}: {value}\n"));
-            }
-        });
-        fields.sort();
-        key.extend(fields);
-        let body = message.body.bytes(scene.budget)?.unwrap_or_default();
-        if !body.is_empty() {
-            let Ok(body) = std::str::from_utf8(&body) else { return Ok(None) };
-            if body.len() > limits::CACHE_KEY_BYTES_MAX {
-                return Ok(None);
-            }
-            key.push('\n');
-            key.push_str(body);
-        }
-        scene.budget.charge_memory(key.len())?;
-        scene.budget.charge_reading(key.len())?;
-        Ok((key.len() <= limits::CACHE_KEY_BYTES_MAX).then_some(key))
-    }
-
-    /// How long a response is kept, in milliseconds. `None`: not at all.
-    fn lasts_ms(&self, message: &Message) -> Option<i64> {
-        let mut lasts_ms = self.timeout_ms;
-        // The next client must not get the cookies of the first.
-        if message.head.field("Set-Cookie").is_some() {
-            return None;
-        }
-        if self.by_cache_control {
-            let control = message.head.field("Cache-Control").unwrap_or_default();
-            for directive in control.split(',') {
-                let (name, value) = directive.split_once('=').unwrap_or((directive, ""));
-                match name.trim().to_ascii_lowercase().as_str() {
-                    "no-store" | "no-cache" | "private" => return None,
-                    "max-age" => {
-                        let seconds: i64 = value.trim().trim_matches('"').parse().ok()?;
-                        lasts_ms = lasts_ms.min(seconds.saturating_mul(1000));
-                    }
-                    _ => {}
-                }
-            }
-        }
-        Some(lasts_ms).filter(|lasts_ms| *lasts_ms > 0)
     }
 }
 
@@ -255,13 +167,13 @@ pub(crate) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
         Some(on_hit) => ending(compiler, &on_hit)?,
         None => None,
     };
-    let mut policy = Policy {
+    let mut policy = CachePolicy {
         timeout_ms: timeout_s.saturating_mul(1000),
         body_bytes_max: body_bytes_max.min(limits::CACHED_BODY_BYTES_MAX),
         count_max: count_max.min(limits::CACHED_RESPONSES_MAX),
         methods: Vec::new(),
         excluded: Excluded::These(Vec::new()),
-        statuses: Pattern::compile(compiler, element, ".*")?,
+        statuses: pattern::compile(compiler, element, ".*")?,
         by_cache_control: false,
         age: false,
     };
@@ -303,7 +215,7 @@ const PROTOCOL: &[&str] = &[
 fn read_protocol(
     compiler: &mut Compiler,
     protocol: &Element<'_>,
-    policy: &mut Policy,
+    policy: &mut CachePolicy,
 ) -> Option<()> {
     protocol.choice(compiler, "type", &[("HTTP", ())])?;
     for child in protocol.children() {
@@ -327,7 +239,7 @@ fn read_protocol(
                 let names = words().map(str::to_ascii_lowercase).collect();
                 policy.excluded = Excluded::These(names);
             }
-            "responseCodes" => policy.statuses = Pattern::compile(compiler, &child, &text)?,
+            "responseCodes" => policy.statuses = pattern::compile(compiler, &child, &text)?,
             "enableCacheControl" => policy.by_cache_control = truth(compiler, &child, &text)?,
             "includeAgeHeader" => policy.age = truth(compiler, &child, &text)?,
             // Requests are compared as a whole.

@@ -8,22 +8,7 @@ use crate::compile::{Compiler, Element};
 use crate::error::Failure;
 use crate::limits::PATTERN_BYTES_MAX;
 use crate::message::Message;
-use crate::program::Scene;
-
-#[derive(Clone, Debug)]
-pub(crate) struct Pattern(Regex);
-
-impl PartialEq for Pattern {
-    fn eq(&self, other: &Self) -> bool {
-        self.0.source() == other.0.source()
-    }
-}
-
-impl Eq for Pattern {}
-
-fn whole(source: &str) -> String {
-    format!("\\A(?:{source})\\z")
-}
+use crate::program::{Pattern, Scene};
 
 /// The text that a pattern is matched with. `None`: a property that does not exist, which no pattern matches.
 ///
@@ -62,42 +47,32 @@ pub(crate) fn with_subject<T>(
     })
 }
 
-impl Pattern {
-    /// Reports a pattern that is not valid.
-    pub(crate) fn compile(
-        compiler: &mut Compiler,
-        element: &Element<'_>,
-        source: &str,
-    ) -> Option<Self> {
-        match Regex::compile(&whole(source), "", PATTERN_BYTES_MAX) {
-            Ok(regex) => Some(Self(regex)),
-            Err(error) => {
-                compiler.reject(element, format!("the pattern `{source}`: {error}"), None)
-            }
-        }
+/// Compiles a pattern, and reports one that is not valid.
+pub(crate) fn compile(
+    compiler: &mut Compiler,
+    element: &Element<'_>,
+    source: &str,
+) -> Option<Pattern> {
+    match Pattern::new(source) {
+        Ok(pattern) => Some(pattern),
+        Err(error) => compiler.reject(element, format!("the pattern `{source}`: {error}"), None),
     }
+}
 
-    /// A pattern that matches `text` alone.
-    pub(crate) fn literal(
-        compiler: &mut Compiler,
-        element: &Element<'_>,
-        text: &str,
-    ) -> Option<Self> {
-        let mut escaped = String::new();
-        for next in text.chars() {
-            if next.is_ascii_punctuation() {
-                escaped.push('\\');
-            }
-            escaped.push(next);
+/// A pattern that matches `text` alone.
+pub(crate) fn literal(
+    compiler: &mut Compiler,
+    element: &Element<'_>,
+    text: &str,
+) -> Option<Pattern> {
+    let mut escaped = String::new();
+    for next in text.chars() {
+        if next.is_ascii_punctuation() {
+            escaped.push('\\');
         }
-        Self::compile(compiler, element, &escaped)
+        escaped.push(next);
     }
-
-    /// # Errors
-    /// The text is too long for what is left of the budget.
-    pub(crate) fn matches(&self, text: &str, budget: &Budget) -> Result<bool, BudgetExceeded> {
-        self.0.is_match(text, budget)
-    }
+    compile(compiler, element, &escaped)
 }
 
 /// `pattern` and `group` of a property: the part of a text that a group matches.
@@ -118,7 +93,7 @@ impl Groups {
         let Ok(group) = group.parse() else {
             return compiler.reject(element, format!("`group` is `{group}`, not a number"), None);
         };
-        match Regex::compile(&whole(source), "", PATTERN_BYTES_MAX) {
+        match Regex::compile(&Pattern::whole(source), "", PATTERN_BYTES_MAX) {
             Ok(regex) => Some(Self { regex, group }),
             Err(error) => {
                 compiler.reject(element, format!("the pattern `{source}`: {error}"), None)
