@@ -34,13 +34,14 @@ mod program;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod properties;
 mod run;
+mod syntax;
 pub mod unit_test;
 
 pub use bench::{Bench, BenchHead, Streams, perform};
-pub use compile::{Compiler, Element, Origin};
+pub use compile::Origin;
 pub use error::{Code, Details, Failure};
 pub use expression::BodyUse;
-pub use mediators::{MEDIATORS, Row, soap_fault, synapse_page};
+pub use mediators::{MEDIATORS, UNSERVED, soap_fault, synapse_page};
 pub use message::{
     Arrival, Body, Direction, Format, Head, Message, PlainHead, Properties, PropertyScope,
     PropertyValue, Served,
@@ -59,3 +60,4 @@ pub use program::{
     View, Wsdl,
 };
 pub use run::{Answer, Ask, AskId, Detour, Event, Exchange, Passage, Run, Sent, Source, Target};
+pub use syntax::{Compiler, Element, Row};

@@ -8,7 +8,7 @@ use model::{Api, Operation, Place, Policies, Policy, Security};
 use xpath::Budget;
 
 use crate::bench::BenchHead;
-use crate::compile::{Compiler, Origin};
+use crate::compile::Origin;
 use crate::error::{Code, Failure};
 use crate::message::charset::Charset;
 use crate::message::{
@@ -17,6 +17,7 @@ use crate::message::{
 use crate::policies::ApiPolicies;
 use crate::program::{Environment, Flow, LogLevel, Program, SequenceId};
 use crate::run::{Answer, Ask, Event, Run};
+use crate::syntax::Compiler;
 
 /// The budget of a run, so that no input takes long.
 const STEPS: u64 = 20_000;

@@ -18,7 +18,19 @@ struct Layers {
 
 /// Items that two modules need are in a third, below both. No module imports a re-export of the folder's first page:
 /// that page imports every module.
-const LAYERS: &[Layers] = &[Layers { folder: "crates/gateway/src", order: &[] }];
+#[rustfmt::skip]
+const LAYERS: &[Layers] = &[
+    Layers { folder: "crates/expression/src", order: &[] },
+    Layers { folder: "crates/gateway/src", order: &[] },
+    Layers {
+        folder: "crates/mediation/src",
+        order: &["limits", "error", "message", "program", "run", "syntax", "mediators", "policies", "compile", "outline", "bench", "unit_test", "properties"],
+    },
+    Layers {
+        folder: "crates/mediation/src/mediators",
+        order: &["values", "content", "flow", "send", "split", "state", "unserved"],
+    },
+];
 
 /// The first import of one module by another.
 type Imports = BTreeMap<(String, String), (PathBuf, usize)>;

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use super::{Compiler, Element, NAMESPACE, Unit};
+use super::Unit;
+use crate::syntax::{Compiler, Element, NAMESPACE};
 
 /// What those of Micro Integrator do, except that `main` sends no requests, and that the body is not logged.
 const SEQUENCES: &str = r#"<definitions xmlns="http://ws.apache.org/ns/synapse">

@@ -1,8 +1,8 @@
 //! `inboundEndpoint`: a listener of its own.
 
-use super::{Compiler, Element};
 use crate::mediators::values::pattern;
 use crate::program::{Flow, Inbound, Pattern};
+use crate::syntax::{Compiler, Element};
 
 /// Parameters that size threads, which are the gateway's, or files with keys, which `[tls]` has.
 const NEEDLESS: [&str; 2] = ["inbound.worker.", "inbound.thread."];

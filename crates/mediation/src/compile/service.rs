@@ -6,13 +6,13 @@ use base::Method;
 use base::names::nearest;
 use model::Severity;
 
-use super::{Compiler, Element, in_registry_or, serialise};
 use crate::mediators::values::pattern;
 use crate::program::description::{import, is_object};
 use crate::program::{
     Api, Bindings, Conditions, EndpointId, EndpointKind, Entry, Flow, Proxy, Resource,
     ResourcePath, SequenceId, Transports, Wsdl,
 };
+use crate::syntax::{Compiler, Element, in_registry_or, serialise};
 
 const DEFAULT_TRANSPORTS: &str = "http https";
 

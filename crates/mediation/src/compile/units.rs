@@ -1,12 +1,12 @@
 //! The artefacts of a set, those of the registry included.
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use model::{ArtefactSet, Diagnostic};
 
-use super::{NAMESPACE, Origin};
+use super::Origin;
+use crate::syntax::NAMESPACE;
 
 /// An artefact that is compiled.
 #[derive(Clone, Copy)]
@@ -37,11 +37,6 @@ pub(super) fn unit_at(units: &[Unit<'_>], problem: &Diagnostic) -> usize {
     let of_file = || units.iter().enumerate().filter(|(_, unit)| unit.file == problem.file);
     let last = of_file().rfind(|(_, unit)| starts(unit));
     last.or_else(|| of_file().next()).map_or(usize::MAX, |(number, _)| number)
-}
-
-/// A name of a sequence, an endpoint or a template; of one in the registry, its path there.
-pub(super) fn in_registry_or(name: &str) -> Cow<'_, str> {
-    model::resource_path(name).map_or(Cow::Borrowed(name), Cow::Owned)
 }
 
 /// The sequences, endpoints and templates of the registry that `artefacts` name, and those that these name, by their paths.

@@ -14,8 +14,7 @@ mod state;
 mod unserved;
 pub(crate) mod values;
 
-use crate::compile::{Compiler, Element};
-use crate::program::Mediator;
+use crate::syntax::Row;
 
 #[cfg(not(feature = "script"))]
 use content::absent as script;
@@ -33,24 +32,9 @@ use flow::{call_template, conditional_router, filter, respond, sequence, switch,
 use send::{call, callout};
 use split::{aggregate, clone, for_each, iterate, scatter_gather};
 use state::{cache, throttle};
-pub(crate) use unserved::instead_of;
+pub use unserved::UNSERVED;
 #[cfg(feature = "validate")]
 pub(crate) use {content::validate::Schema, jsonschema::Draft};
-
-/// A mediator's element, and what makes it.
-#[derive(Debug)]
-pub struct Row {
-    /// The element's local name.
-    pub element: &'static str,
-    /// Compiles the element. `None` if an error was reported.
-    pub compile: fn(&mut Compiler, &Element<'_>) -> Option<Box<dyn Mediator>>,
-    /// What it does, after "it".
-    pub about: &'static str,
-    /// Its attributes and child elements.
-    pub attributes: &'static str,
-    /// What differs from Micro Integrator.
-    pub differs: &'static str,
-}
 
 /// Every mediator, in alphabetical order. docs/synapse.md is generated from it.
 #[rustfmt::skip]
@@ -176,7 +160,7 @@ pub fn synapse_page() -> String {
         let state = if differs.is_empty() { "full" } else { "with differences" };
         page.push_str(&format!("| `{element}` | {state} | {about} | {attributes} | {differs} |\n"));
     }
-    for (element, instead) in unserved::UNSERVED {
+    for (element, instead) in UNSERVED {
         page.push_str(&format!("| `{element}` | not supported | | | {instead} |\n"));
     }
     page.push_str(&crate::message::known::page());

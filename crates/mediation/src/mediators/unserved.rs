@@ -9,7 +9,7 @@ const EVENTS: &str = "send the event to a collector over HTTP, with `clone` or `
 
 /// Element, and what to use instead. In alphabetical order.
 #[rustfmt::skip]
-pub(crate) const UNSERVED: &[(&str, &str)] = &[
+pub const UNSERVED: &[(&str, &str)] = &[
     ("annotatedCommand",   JAVA),
     ("bean",               "keep the values in properties or variables"),
     ("builder",            "remove it: a body is read when a mediator needs it"),
@@ -38,14 +38,3 @@ pub(crate) const UNSERVED: &[(&str, &str)] = &[
     ("transaction",        "undo changes in the fault sequence: requests over HTTP are not transactional"),
     ("xquery",             "use `xslt`"),
 ];
-
-/// What to use instead of an element.
-pub(crate) fn instead_of(element: &str) -> Option<&'static str> {
-    // An operation of a connector, such as `email.send`.
-    if element.contains('.') {
-        return Some(
-            "call the service with `call` and an `http` endpoint: connectors are not supported",
-        );
-    }
-    UNSERVED.iter().find(|(known, _)| *known == element).map(|(_, instead)| *instead)
-}

@@ -1,4 +1,7 @@
-//! The message that mediators act on.
+//! The message that mediators act on: a head of the host's, a body, and properties.
+//!
+//! A body is read when it is needed, and written when it was changed: the views of a body (JSON, XML, text), their
+//! conversion into each other, charsets and content codings are here. The lowest folder: nothing here knows a program.
 
 mod action;
 mod arrival;

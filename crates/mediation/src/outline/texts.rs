@@ -3,8 +3,8 @@
 use model::Place;
 
 use super::{Branch, Entry, Split};
-use crate::compile::NAMESPACE;
 use crate::program::Step;
+use crate::syntax::NAMESPACE;
 
 /// The URLs in an endpoint, after its kind if it is a group.
 pub(super) fn addresses(endpoint: xml::Node<'_>) -> String {

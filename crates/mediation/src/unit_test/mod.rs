@@ -148,7 +148,7 @@ impl Subject {
         let name = name.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;");
         let text = format!(
             "<sequence xmlns=\"{}\" name=\"{HARNESS}\"><sequence key=\"{name}\"/><respond/></sequence>",
-            crate::compile::NAMESPACE
+            crate::syntax::NAMESPACE
         );
         Some(Artefact {
             kind: ArtefactKind::Sequence,

@@ -6,8 +6,8 @@ use expression::Expression;
 use model::{Diagnostic, Place, Severity, resource_path};
 
 use super::{Actual, Assertion, Case, Content, Input, TestResource, UnitTest};
-use crate::compile::serialise;
 use crate::message::PropertyScope;
+use crate::syntax::serialise;
 
 /// Collects what is wrong with a file.
 pub(super) struct Reader {

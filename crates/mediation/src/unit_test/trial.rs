@@ -283,7 +283,7 @@ fn payload(message: &Message) -> Result<Option<String>, Failure> {
     let is_markup = matches!(message.body.format(), Format::Xml | Format::Soap11 | Format::Soap12);
     if is_markup && !message.body.is_empty() {
         let payload = message.body.payload(&budget)?;
-        let written = payload.map(crate::compile::serialise);
+        let written = payload.map(crate::syntax::serialise);
         return Ok(written.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()));
     }
     body(message, 200)

@@ -1,7 +1,7 @@
 //! Mediators that the program was built without.
 
-use crate::compile::{Compiler, Element};
 use crate::program::Mediator;
+use crate::syntax::{Compiler, Element};
 
 pub(crate) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<Box<dyn Mediator>> {
     let name = element.name();

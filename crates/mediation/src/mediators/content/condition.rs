@@ -1,12 +1,12 @@
 //! `condition` of `rewrite` and `conditionalRouter`. Source: Synapse's package `org.apache.synapse.commons.evaluators`.
 
 use super::rewrite::{Address, PARTS, Part};
-use crate::compile::{Compiler, Element};
 use crate::error::Failure;
 use crate::limits;
 use crate::mediators::values::pattern;
 use crate::message::{Message, PropertyScope};
 use crate::program::{Pattern, Scene};
+use crate::syntax::{Compiler, Element};
 
 /// What a message has to be like.
 #[derive(Debug)]

@@ -3,10 +3,10 @@
 use expression::BodyUse;
 
 use super::xslt;
-use crate::compile::{Compiler, Element};
 use crate::error::Failure;
 use crate::message::{Format, Message};
 use crate::program::{Mediator, Next, Scene};
+use crate::syntax::{Compiler, Element};
 
 #[derive(Debug)]
 struct DataMapper<T> {

@@ -3,10 +3,10 @@
 use expression::{BodyUse, Budget, Expression};
 use xml::{Node, QNameRef};
 
-use crate::compile::{Compiler, Element, serialise};
 use crate::error::Failure;
 use crate::message::{Message, PropertyScope, PropertyValue, is_token, soap};
 use crate::program::{Mediator, Next, Scene};
+use crate::syntax::{Compiler, Element, serialise};
 
 /// Synapse's names for addressing; they are set as properties that the transport reads, not in the envelope.
 const ADDRESSING: &[&str] =

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use expression::{BodyUse, EvalContext, Expression, json};
 
-use crate::compile::{Compiler, Element};
 use crate::error::Failure;
 use crate::mediators::values::items::{fail, place};
 use crate::message::{Format, Message, PropertyValue};
 use crate::program::{LogLevel, Scene};
+use crate::syntax::{Compiler, Element};
 
 /// What happens to each value that the path selects.
 #[derive(Clone, Copy, Debug)]

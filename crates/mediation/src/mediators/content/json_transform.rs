@@ -5,11 +5,11 @@ use serde_json::Value;
 
 use super::keyed::Keyed;
 use super::validate::Schema;
-use crate::compile::{Compiler, Element};
 use crate::error::{Code, Failure};
 use crate::limits;
 use crate::message::Message;
 use crate::program::{Mediator, Next, Scene};
+use crate::syntax::{Compiler, Element};
 
 /// The property that says whether texts may become numbers and the like.
 const AUTO_PRIMITIVE: &str = "synapse.commons.json.output.autoPrimitive";

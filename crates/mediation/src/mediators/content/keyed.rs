@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use expression::{BodyUse, Expression};
 
-use crate::compile::{Compiler, Element};
 use crate::error::Failure;
 use crate::mediators::values::items::fail;
 use crate::message::Message;
 use crate::program::{Entry, Scene};
+use crate::syntax::{Compiler, Element};
 
 type Make<T> = Box<dyn Fn(&Entry) -> Result<T, String> + Send + Sync>;
 

@@ -4,11 +4,11 @@ use std::borrow::Cow;
 
 use expression::{BodyUse, Budget, Expression};
 
-use crate::compile::{Compiler, Element};
 use crate::error::Failure;
 use crate::mediators::values::pattern::subject;
 use crate::message::{Format, Message, PropertyScope};
 use crate::program::{LogLevel, Mediator, Next, Scene};
+use crate::syntax::{Compiler, Element};
 
 const MESSAGE_ID: &str = "MessageID";
 

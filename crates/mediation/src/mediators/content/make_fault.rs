@@ -5,11 +5,11 @@ use std::borrow::Cow;
 use expression::{BodyUse, Budget, Expression};
 use xml::{QNameRef, Sink as _, Writer};
 
-use crate::compile::{Compiler, Element, serialise};
 use crate::error::Failure;
 use crate::message::fault::Fault;
 use crate::message::{Direction, Format, Message, fault, soap};
 use crate::program::{Mediator, Next, Scene};
+use crate::syntax::{Compiler, Element, serialise};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Version {

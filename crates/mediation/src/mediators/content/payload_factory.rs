@@ -7,10 +7,10 @@ use expression::BodyUse;
 use expression::template::{Argument, FreeMarker, MediaType, PayloadTemplate, Settings};
 
 use super::keyed::Keyed;
-use crate::compile::{Compiler, Element, serialise};
 use crate::error::Failure;
 use crate::message::{Format, Message};
 use crate::program::{Entry, Mediator, Next, Scene};
+use crate::syntax::{Compiler, Element, serialise};
 
 /// The most that a body has before it grows.
 const EXPECTED_BYTES_MAX: usize = 16 << 10;

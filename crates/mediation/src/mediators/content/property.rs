@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use expression::{BodyUse, Budget, Error, Expression, Value, json, markup};
 
-use crate::compile::{Compiler, Element, serialise};
 use crate::error::{Code, Failure};
 use crate::mediators::values::pattern::{Groups, subject};
 use crate::message::charset::Charset;
 use crate::message::known::{Effect, KNOWN, Known};
 use crate::message::{CHARACTER_SET, MESSAGE_TYPE, Message, PropertyScope, PropertyValue};
 use crate::program::{LogLevel, Mediator, Next, Scene};
+use crate::syntax::{Compiler, Element, serialise};
 
 #[derive(Debug)]
 struct Property {

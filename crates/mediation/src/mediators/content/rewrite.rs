@@ -6,13 +6,13 @@ use expression::{BodyUse, Budget, Expression};
 use xpath::regex::Regex;
 
 use super::condition::Condition;
-use crate::compile::{Compiler, Element};
 use crate::error::Failure;
 use crate::limits;
 use crate::mediators::values::items::fail;
 use crate::mediators::values::pattern::subject;
 use crate::message::{Message, PropertyScope, PropertyValue};
 use crate::program::{Mediator, Next, Scene};
+use crate::syntax::{Compiler, Element};
 
 /// The property that holds the address of a message.
 const TO: &str = "To";

@@ -13,12 +13,12 @@ use expression::{BodyUse, Budget, EvalContext as _, Value};
 use rquickjs::context::EvalOptions;
 use rquickjs::{CatchResultExt as _, CaughtError, Context, Ctx, Function, Runtime};
 
-use crate::compile::{Compiler, Element};
 use crate::error::Failure;
 use crate::limits;
 use crate::mediators::values::items::fail;
 use crate::message::{Direction, Format, Message, NO_ENTITY_BODY, PropertyScope, PropertyValue};
 use crate::program::{Entry, LogLevel, Mediator, Next, Scene};
+use crate::syntax::{Compiler, Element};
 
 /// The name of the script in the engine's stack traces.
 const NAME: &str = "script.js";

@@ -8,12 +8,12 @@ use expression::{BodyUse, Budget, Expression, Value};
 use jsonschema::{Draft, PatternOptions, Retrieve, Uri, Validator};
 
 use super::keyed::Keyed;
-use crate::compile::{Compiler, Element};
 use crate::error::{Code, Failure};
 use crate::limits;
 use crate::mediators::values::pattern::subject;
 use crate::message::{Message, PropertyScope, PropertyValue};
 use crate::program::{Entry, Mediator, Next, Scene, SequenceId, uri_template};
+use crate::syntax::{Compiler, Element};
 
 #[derive(Debug)]
 struct Validate {

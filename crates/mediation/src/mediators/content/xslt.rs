@@ -8,13 +8,13 @@ use xml::NodeId;
 use xslt::{Options, Params, Resolver, Resource, Stylesheet};
 
 use super::keyed::Keyed;
-use crate::compile::{Compiler, Element};
 use crate::error::Failure;
 use crate::limits;
 use crate::mediators::values::items::fail;
 use crate::mediators::values::pattern::subject;
 use crate::message::{Message, PropertyScope, PropertyValue, formatter, soap};
 use crate::program::{Entry, Mediator, Next, Scene};
+use crate::syntax::{Compiler, Element};
 
 struct Xslt {
     sheet: Keyed<Stylesheet>,

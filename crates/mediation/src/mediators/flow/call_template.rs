@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use expression::{BodyUse, Expression};
 
-use crate::compile::{Compiler, Element};
 use crate::error::{Code, Failure};
 use crate::message::{Message, PropertyValue};
 use crate::program::{Call, Mediator, Next, Scene, SequenceId, Template};
+use crate::syntax::{Compiler, Element};
 
 #[derive(Debug)]
 struct CallTemplate {

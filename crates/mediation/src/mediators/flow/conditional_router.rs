@@ -2,13 +2,13 @@
 //! `ConditionalRouterMediator`.
 
 use super::respond::Turn;
-use crate::compile::{Compiler, Element};
 use crate::error::Failure;
 use crate::mediators::content::condition::Condition;
 use crate::mediators::content::rewrite::Address;
 use crate::mediators::values::items::Target;
 use crate::message::Message;
 use crate::program::{Mediator, Next, Scene, SequenceId};
+use crate::syntax::{Compiler, Element};
 
 /// As messages name the steps of a route.
 const ELEMENT: &str = "conditionalRoute";

@@ -1,9 +1,9 @@
 //! `respond`, `loopback`, `drop`, `in`, `out`: which way the message goes.
 
-use crate::compile::{Compiler, Element};
 use crate::error::Failure;
 use crate::message::{Direction, Message};
 use crate::program::{Mediator, Next, Routing, Scene, SequenceId};
+use crate::syntax::{Compiler, Element};
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Turn {

@@ -2,10 +2,10 @@
 
 use expression::{BodyUse, Expression};
 
-use crate::compile::{Compiler, Element};
 use crate::error::{Code, Failure};
 use crate::message::Message;
 use crate::program::{Mediator, Next, Routing, Scene, SequenceId};
+use crate::syntax::{Compiler, Element};
 
 /// A sequence by its name.
 #[derive(Debug)]

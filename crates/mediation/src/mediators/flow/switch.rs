@@ -2,12 +2,12 @@
 
 use expression::{BodyUse, Expression};
 
-use crate::compile::{Compiler, Element};
 use crate::error::Failure;
 use crate::mediators::values::pattern;
 use crate::mediators::values::pattern::with_subject;
 use crate::message::Message;
 use crate::program::{Mediator, Next, Pattern, Routing, Scene, SequenceId};
+use crate::syntax::{Compiler, Element};
 
 #[derive(Debug)]
 struct Switch {

@@ -2,11 +2,11 @@
 
 use expression::{BodyUse, Expression};
 
-use crate::compile::{Compiler, Element};
 use crate::error::{Code, Failure};
 use crate::mediators::values::text::Text;
 use crate::message::Message;
 use crate::program::{Mediator, Next, Scene};
+use crate::syntax::{Compiler, Element};
 
 /// The type and the message of one without. Source: Synapse's `ThrowErrorMediatorFactory`.
 const DEFAULT: [&str; 2] = ["ANY", "Error occurred in the mediation flow"];

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use expression::{BodyUse, Budget, Expression, json, markup};
 
-use crate::compile::{Compiler, Element};
 use crate::error::{Code, Failure};
 use crate::mediators::flow::sequence::{Sequence, sequence_named};
 use crate::mediators::values::inline::Inline;
@@ -13,6 +12,7 @@ use crate::message::{
 };
 use crate::program::{Mediator, Next, Routing, Scene, SequenceId, To};
 use crate::run::exchange::RECEIVING_SEQUENCE;
+use crate::syntax::{Compiler, Element};
 
 /// The property (axis2) with the statuses that are no failures for a sender that blocks.
 const NON_ERROR_STATUSES: &str = "non.error.http.status.codes";

@@ -3,13 +3,13 @@
 use expression::{BodyUse, Budget, Expression};
 
 use super::call::{check_status, endpoint, serialised, stored};
-use crate::compile::{Compiler, Element};
 use crate::error::{Code, Failure};
 use crate::mediators::values::items::fail;
 use crate::message::{
     CONTENT_TYPE, Format, MESSAGE_TYPE, Message, NO_ENTITY_BODY, PropertyScope, PropertyValue, soap,
 };
 use crate::program::{Endpoint, EndpointKind, Entry, Mediator, Next, Scene, To};
+use crate::syntax::{Compiler, Element};
 
 #[derive(Debug)]
 struct Callout {

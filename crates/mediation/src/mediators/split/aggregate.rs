@@ -2,12 +2,12 @@
 
 use expression::{BodyUse, Expression};
 
-use crate::compile::{Compiler, Element, serialise};
 use crate::error::Failure;
 use crate::mediators::flow::respond::Turn;
 use crate::mediators::values::items::{Elements, body_json, enclosed, fail, set_payload};
 use crate::message::{Body, Format, Message, PropertyScope};
 use crate::program::{Collect, Mediator, Next, Piece, Scene, SequenceId};
+use crate::syntax::{Compiler, Element, serialise};
 
 #[derive(Debug)]
 struct Aggregate {

@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 
 use expression::BodyUse;
 
-use crate::compile::{Compiler, Element};
 use crate::error::Failure;
 use crate::mediators::values::items::Target;
 use crate::message::Message;
 use crate::program::{Fork, Mediator, Next, Scene, SequenceId};
+use crate::syntax::{Compiler, Element};
 
 #[derive(Debug)]
 struct Clone {

@@ -8,7 +8,6 @@ use expression::{BodyUse, Expression, json, markup};
 
 use super::iterate::{Pieces, Split};
 use super::scatter_gather::Results;
-use crate::compile::{Compiler, Element};
 use crate::error::Failure;
 use crate::limits;
 use crate::mediators::values::items::{
@@ -16,6 +15,7 @@ use crate::mediators::values::items::{
 };
 use crate::message::{Format, Message, PropertyScope, PropertyValue, soap};
 use crate::program::{Fork, Mediator, Next, ORIGINAL, Parts as _, Scatter, Scene, SequenceId};
+use crate::syntax::{Compiler, Element};
 
 #[derive(Debug)]
 struct ForEach {

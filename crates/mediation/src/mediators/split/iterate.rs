@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use expression::{BodyUse, Budget, Expression, Value, json};
 
-use crate::compile::{Compiler, Element};
 use crate::error::Failure;
 use crate::limits;
 use crate::mediators::values::items::{Items, Place, Target, fail, place, spliced};
 use crate::message::{CONTENT_TYPE, Format, Message, PropertyScope, PropertyValue, soap};
 use crate::program::{Fork, Mediator, Next, Part, Parts, Scene, SequenceId};
+use crate::syntax::{Compiler, Element};
 
 #[derive(Debug)]
 struct Iterate {

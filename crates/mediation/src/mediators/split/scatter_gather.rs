@@ -5,11 +5,11 @@ use std::sync::Arc;
 use expression::{BodyUse, Expression, json, markup};
 
 use super::aggregate::{count, number_or_expression, timeout};
-use crate::compile::{Compiler, Element};
 use crate::error::Failure;
 use crate::mediators::values::items::{body_json, enclosed, sequence, set_payload};
 use crate::message::{Format, Message, PropertyScope, PropertyValue};
 use crate::program::{Mediator, Next, Part, Scatter, Scene, SequenceId};
+use crate::syntax::{Compiler, Element};
 
 #[derive(Debug)]
 struct ScatterGather {

@@ -4,7 +4,6 @@
 use bytes::Bytes;
 use expression::BodyUse;
 
-use crate::compile::{Compiler, Element};
 use crate::error::Failure;
 use crate::limits;
 use crate::mediators::values::items::fail;
@@ -12,6 +11,7 @@ use crate::mediators::values::pattern;
 use crate::message::{Body, Direction, Message, PlainHead, PropertyScope, PropertyValue};
 use crate::program::memory::Kept;
 use crate::program::{CachePolicy, Excluded, Mediator, Next, Scene, SequenceId};
+use crate::syntax::{Compiler, Element};
 
 /// The property (operation) of a request that was not found: the number of its cache, and its key. As Synapse calls it.
 const MISSED: &str = "CACHED_OBJECT";

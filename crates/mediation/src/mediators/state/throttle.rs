@@ -3,12 +3,12 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use crate::compile::{Compiler, Element};
 use crate::error::{Code, Failure};
 use crate::limits;
 use crate::message::{Direction, Message, PropertyScope, PropertyValue};
 use crate::program::memory::Rate;
 use crate::program::{Entry, Mediator, Next, Scene, SequenceId};
+use crate::syntax::{Compiler, Element};
 
 #[derive(Debug)]
 struct Throttle {

@@ -6,10 +6,10 @@ use std::borrow::Cow;
 use expression::template::{Argument, MediaType, PayloadTemplate, Settings};
 use expression::{BodyUse, Expression, inline};
 
-use crate::compile::{Compiler, Element, serialise};
 use crate::error::Failure;
 use crate::message::Message;
 use crate::program::Scene;
+use crate::syntax::{Compiler, Element, serialise};
 
 #[derive(Debug)]
 pub(crate) enum Inline {

@@ -4,10 +4,10 @@ use std::ops::Range;
 
 use expression::{Budget, Expression, Value, json, markup};
 
-use crate::compile::{Compiler, Element};
 use crate::error::{Code, Failure};
 use crate::message::{Body, CONTENT_TYPE, Format, Message, PropertyScope, PropertyValue};
 use crate::program::{Part, Scene, SequenceId, To};
+use crate::syntax::{Compiler, Element};
 
 /// What an expression selects to split a message by.
 #[derive(Debug)]

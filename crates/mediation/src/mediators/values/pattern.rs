@@ -4,11 +4,11 @@ use expression::{Expression, Value};
 use xpath::regex::Regex;
 use xpath::{Budget, BudgetExceeded};
 
-use crate::compile::{Compiler, Element};
 use crate::error::Failure;
 use crate::limits::PATTERN_BYTES_MAX;
 use crate::message::Message;
 use crate::program::{Pattern, Scene};
+use crate::syntax::{Compiler, Element};
 
 /// The text that a pattern is matched with. `None`: a property that does not exist, which no pattern matches.
 ///

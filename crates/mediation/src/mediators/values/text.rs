@@ -3,10 +3,10 @@
 use expression::BodyUse;
 use expression::template::{MediaType, PayloadTemplate, Settings};
 
-use crate::compile::{Compiler, Element};
 use crate::error::Failure;
 use crate::message::Message;
 use crate::program::Scene;
+use crate::syntax::{Compiler, Element};
 
 /// A payload template of plain text without arguments.
 #[derive(Debug)]

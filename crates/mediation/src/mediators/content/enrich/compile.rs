@@ -3,12 +3,12 @@
 use expression::Expression;
 
 use super::{Action, Enrich, Source, Target};
-use crate::compile::{Compiler, Element};
 use crate::mediators::content::json_target;
 use crate::mediators::content::piece::Piece;
 use crate::mediators::values::inline::Inline;
 use crate::message::PropertyScope;
 use crate::program::Mediator;
+use crate::syntax::{Compiler, Element};
 
 pub(crate) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<Box<dyn Mediator>> {
     let (Some(from), Some(to)) = (element.child("source"), element.child("target")) else {

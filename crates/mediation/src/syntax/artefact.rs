@@ -7,9 +7,9 @@ use crate::program::{EndpointId, SequenceId};
 type Name = (&'static str, String);
 
 #[derive(Debug, Default)]
-pub(super) struct Artefacts {
+pub(crate) struct Artefacts {
     /// The one that is compiled.
-    pub(super) current: usize,
+    pub(crate) current: usize,
     owners: HashMap<Name, usize>,
     /// The first sequence and endpoint that an artefact made: its own.
     sequences: BTreeMap<usize, SequenceId>,
@@ -20,47 +20,47 @@ pub(super) struct Artefacts {
 
 impl Artefacts {
     /// Whether the current artefact is the first with this name.
-    pub(super) fn claim(&mut self, kind: &'static str, name: &str) -> bool {
+    pub(crate) fn claim(&mut self, kind: &'static str, name: &str) -> bool {
         let current = self.current;
         *self.owners.entry((kind, name.to_owned())).or_insert(current) == current
     }
 
-    pub(super) fn uses(&mut self, kind: &'static str, name: &str) {
+    pub(crate) fn uses(&mut self, kind: &'static str, name: &str) {
         self.uses.insert((self.current, (kind, name.to_owned())));
     }
 
-    pub(super) fn has_error(&mut self) {
+    pub(crate) fn has_error(&mut self) {
         self.broken.insert(self.current);
     }
 
     /// Whether the current artefact has an error.
-    pub(super) fn is_broken(&self) -> bool {
+    pub(crate) fn is_broken(&self) -> bool {
         self.broken.contains(&self.current)
     }
 
     /// Those with an error.
-    pub(super) fn broken(&self) -> impl Iterator<Item = usize> {
+    pub(crate) fn broken(&self) -> impl Iterator<Item = usize> {
         self.broken.iter().copied()
     }
 
-    pub(super) fn made_sequence(&mut self, id: SequenceId) {
+    pub(crate) fn made_sequence(&mut self, id: SequenceId) {
         self.sequences.entry(self.current).or_insert(id);
     }
 
-    pub(super) fn made_endpoint(&mut self, id: EndpointId) {
+    pub(crate) fn made_endpoint(&mut self, id: EndpointId) {
         self.endpoints.entry(self.current).or_insert(id);
     }
 
-    pub(super) fn sequence(&self) -> Option<SequenceId> {
+    pub(crate) fn sequence(&self) -> Option<SequenceId> {
         self.sequences.get(&self.current).copied()
     }
 
-    pub(super) fn endpoint(&self) -> Option<EndpointId> {
+    pub(crate) fn endpoint(&self) -> Option<EndpointId> {
         self.endpoints.get(&self.current).copied()
     }
 
     /// The artefacts without an error of their own that use one with errors, directly or not, and what they use.
-    pub(super) fn spread(&self) -> BTreeMap<usize, Name> {
+    pub(crate) fn spread(&self) -> BTreeMap<usize, Name> {
         let mut users: HashMap<usize, Vec<(usize, &Name)>> = HashMap::new();
         for (user, name) in &self.uses {
             if let Some(owner) = self.owners.get(name) {
@@ -80,7 +80,7 @@ impl Artefacts {
         spread
     }
 
-    pub(super) fn is_good(&self, kind: &'static str, name: &str) -> bool {
+    pub(crate) fn is_good(&self, kind: &'static str, name: &str) -> bool {
         let owner = self.owners.get(&(kind, name.to_owned()));
         owner.is_none_or(|owner| !self.broken.contains(owner))
     }

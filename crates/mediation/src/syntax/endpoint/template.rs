@@ -3,10 +3,9 @@
 use model::Place;
 
 use super::is_note;
-use crate::compile::units::in_registry_or;
-use crate::compile::{Compiler, Element, serialise};
 use crate::limits;
 use crate::program::Endpoint;
+use crate::syntax::{Compiler, Element, in_registry_or, serialise};
 
 impl Compiler {
     /// `endpoint template="..."`: what is wrong with it is reported where it is used.
@@ -84,13 +83,13 @@ impl Compiler {
 
 /// A template of endpoints, serialised: `$name` stands for a parameter.
 #[derive(Clone, Debug)]
-pub(in crate::compile) struct Template {
+pub(crate) struct Template {
     text: String,
     parameters: Vec<String>,
 }
 
 impl Template {
-    pub(in crate::compile) fn new(endpoint: &Element<'_>, parameters: Vec<String>) -> Self {
+    pub(crate) fn new(endpoint: &Element<'_>, parameters: Vec<String>) -> Self {
         let text = String::from_utf8_lossy(&serialise(endpoint.node())).into_owned();
         Self { text, parameters }
     }

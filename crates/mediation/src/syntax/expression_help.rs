@@ -4,7 +4,7 @@ use base::names;
 use xpath::synapse::SynapseXPath;
 
 /// Help for a rejected `source`, whose error is `message`. `None`: the message says enough.
-pub(super) fn help(source: &str, message: &str) -> Option<String> {
+pub(crate) fn help(source: &str, message: &str) -> Option<String> {
     let text = source.trim();
     // A frequent function of Micro Integrator, which has a vault of its own.
     if text.contains("vault-lookup(") {

@@ -1,7 +1,7 @@
 //! Addresses of endpoints.
 
-use crate::compile::{Compiler, Element};
 use crate::program::uri_template::LEGACY;
+use crate::syntax::{Compiler, Element};
 
 /// Transports of Micro Integrator, beside HTTP, whose addresses need not have slashes.
 const OTHER_TRANSPORTS: &[&str] = &[

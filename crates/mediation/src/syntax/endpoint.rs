@@ -9,14 +9,13 @@ use expression::BodyUse;
 
 use super::{Compiler, Element};
 use crate::limits;
-use crate::mediators::content::property;
 use crate::message::charset::Charset;
 use crate::message::is_token;
 use crate::message::known::ATTACHMENTS;
 use crate::program::{Endpoint, EndpointFormat, EndpointId, EndpointKind, Mediator};
 
-pub(super) use group::Group;
-pub(super) use template::Template;
+pub(crate) use group::Group;
+pub(crate) use template::Template;
 
 /// Of a port of a service in WSDL.
 fn address(wsdl: xml::Node<'_>, service: &str, port: &str) -> Option<String> {
@@ -76,7 +75,7 @@ impl Compiler {
         found
     }
 
-    pub(super) fn endpoint_of(&mut self, element: &Element<'_>) -> Option<Endpoint> {
+    pub(crate) fn endpoint_of(&mut self, element: &Element<'_>) -> Option<Endpoint> {
         if let Some(source) = element.optional("key-expression") {
             let kind = EndpointKind::Computed(element.compiled(self, source)?);
             return Some(Endpoint { kind, ..Endpoint::default() });
@@ -144,7 +143,7 @@ impl Compiler {
 
     /// What is set on every message that is sent there.
     fn endpoint_property(&mut self, element: &Element<'_>) -> Option<Box<dyn Mediator>> {
-        let property = property::compile(self, element)?;
+        let property = (self.row("property")?.compile)(self, element)?;
         element.finish(self);
         self.check_untouched(element, property.body_use());
         Some(property)

@@ -1,12 +1,11 @@
 //! Sequences, templates and the mediators in them.
 
-use super::{Compiler, Element, NAMESPACE, endpoint};
+use super::{Compiler, Element, NAMESPACE, Row, endpoint};
 use crate::limits;
-use crate::mediators::{MEDIATORS, instead_of};
 use crate::program::{Mediator, Sequence, SequenceId, Step, Template, TemplateParameter};
 
 impl Compiler {
-    pub(super) fn declare_template(&mut self, element: &Element<'_>, name: &str) {
+    pub(crate) fn declare_template(&mut self, element: &Element<'_>, name: &str) {
         let endpoint = element.child("endpoint");
         if element.child("sequence").is_none() && endpoint.is_none() {
             return self.error(element, "a template needs a `sequence` or an `endpoint`", None);
@@ -41,7 +40,7 @@ impl Compiler {
     }
 
     /// Compiles the children of `element` as steps of `id`, and its `onError`.
-    pub(super) fn fill(&mut self, id: SequenceId, element: &Element<'_>) {
+    pub(crate) fn fill(&mut self, id: SequenceId, element: &Element<'_>) {
         let steps = self.steps(element.node());
         let on_error =
             element.optional("onError").and_then(|name| self.sequence_named(element, name));
@@ -83,11 +82,27 @@ impl Compiler {
         steps
     }
 
+    /// The row of a mediator's element.
+    pub(crate) fn row(&self, element: &str) -> Option<&'static Row> {
+        self.mediators.iter().find(|row| row.element == element)
+    }
+
+    /// What to use instead of a mediator that is not supported.
+    fn instead_of(&self, element: &str) -> Option<&'static str> {
+        // An operation of a connector, such as `email.send`.
+        if element.contains('.') {
+            return Some(
+                "call the service with `call` and an `http` endpoint: connectors are not supported",
+            );
+        }
+        self.unserved.iter().find(|(known, _)| *known == element).map(|(_, instead)| *instead)
+    }
+
     fn mediator(&mut self, node: xml::Node<'_>) -> Option<Step> {
         let element = Element::new(node);
         let name = node.local_name();
-        let is_known = MEDIATORS.iter().any(|row| row.element == name);
-        if node.namespace() != NAMESPACE && (is_known || instead_of(name).is_none()) {
+        let found = self.row(name);
+        if node.namespace() != NAMESPACE && (found.is_some() || self.instead_of(name).is_none()) {
             let message = format!("`{name}` is not in Synapse's namespace");
             return self.reject(&element, message, Some(&format!("declare xmlns=\"{NAMESPACE}\"")));
         }
@@ -95,12 +110,12 @@ impl Compiler {
         if matches!(name, "description" | "comment") {
             return None;
         }
-        let Some(row) = MEDIATORS.iter().find(|row| row.element == name) else {
-            if let Some(instead) = instead_of(name) {
+        let Some(row) = found else {
+            if let Some(instead) = self.instead_of(name) {
                 let message = format!("the mediator `{name}` is not supported");
                 return self.reject(&element, message, Some(instead));
             }
-            let nearest = base::names::nearest(name, MEDIATORS.iter().map(|row| row.element));
+            let nearest = base::names::nearest(name, self.mediators.iter().map(|row| row.element));
             let help = match nearest {
                 Some(nearest) => format!("did you mean `{nearest}`?"),
                 None => "docs/synapse.md lists the mediators".to_owned(),

@@ -5,11 +5,11 @@ use expression::Expression;
 use model::Severity;
 
 use super::{group, is_note};
-use crate::compile::{Compiler, Element};
 use crate::limits;
 use crate::program::{
     Endpoint, EndpointFormat, EndpointId, EndpointKind, Retry, Site, TimeoutAction,
 };
+use crate::syntax::{Compiler, Element};
 
 /// Whether Synapse reads the body before it chooses. Here it is held if a second member may need it.
 pub(super) const BUILD: &[&str] = &["buildMessage"];
@@ -83,7 +83,7 @@ impl Compiler {
 
     /// What a member has of its own although one message is written for all, and one wait is theirs. Members may be defined
     /// after the group.
-    pub(in crate::compile) fn check_groups(&mut self) {
+    pub(crate) fn check_groups(&mut self) {
         for Group { site, artefact, members, has_copies } in std::mem::take(&mut self.groups) {
             let all: Vec<_> =
                 members.iter().filter_map(|id| self.program.endpoint_at(*id)).collect();
@@ -120,7 +120,7 @@ impl Compiler {
 
     /// Groups that Synapse makes send any request to the next member, unless the members say after which errors. They may be
     /// defined after the group.
-    pub(in crate::compile) fn check_failovers(&mut self) {
+    pub(crate) fn check_failovers(&mut self) {
         for (site, members) in std::mem::take(&mut self.failovers) {
             let all: Vec<_> =
                 members.iter().filter_map(|id| self.program.endpoint_at(*id)).collect();
@@ -153,7 +153,7 @@ impl Compiler {
 
 /// A group that was compiled, when its members perhaps were not yet.
 #[derive(Debug)]
-pub(in crate::compile) struct Group {
+pub(crate) struct Group {
     pub(super) site: Site,
     artefact: usize,
     members: Vec<EndpointId>,

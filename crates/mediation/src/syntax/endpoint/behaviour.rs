@@ -6,8 +6,8 @@ use expression::Expression;
 use model::{BackendClient, BackendGrant};
 
 use super::text;
-use crate::compile::{Compiler, Element};
 use crate::program::{Addressing, Credentials, Endpoint, Retry, Suspend, TimeoutAction};
+use crate::syntax::{Compiler, Element};
 
 /// What a grant of `oauth` has besides `requestParameters`.
 const OAUTH_TEXTS: [&str; 7] =

@@ -28,7 +28,7 @@ impl Compiler {
     }
 
     /// A document that the artefact names by URL or file, if it was read; else an error.
-    pub(super) fn document(&mut self, element: &Element<'_>, name: &str) -> Option<Arc<[u8]>> {
+    pub(crate) fn document(&mut self, element: &Element<'_>, name: &str) -> Option<Arc<[u8]>> {
         let key = (self.file.to_string(), name.trim().to_owned());
         let found = self.documents.get(&key).cloned();
         // Else whoever could not read it has said why.
