@@ -4,9 +4,10 @@ use std::borrow::Cow;
 
 pub use xpath::synapse::PropertyScope;
 
+use crate::error::Error;
 use crate::json::Ref;
 use crate::mapping::Rules;
-use crate::{Error, Value};
+use crate::value::Value;
 
 /// The kind of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,4 +121,38 @@ pub enum BodyUse {
     Read,
     /// The body is replaced.
     Rewritten,
+}
+
+/// Prefixes that XPath does not have as variables.
+const FURTHER_PREFIXES: &[(&str, PropertyScope)] =
+    &[("axis2-client", PropertyScope::Axis2Client), ("env", PropertyScope::Environment)];
+
+/// A property of any scope; headers, query parameters and variables included.
+pub(crate) fn property<'c>(
+    context: &'c dyn EvalContext,
+    scope: PropertyScope,
+    name: &str,
+) -> Option<Value<'c>> {
+    match scope {
+        PropertyScope::Transport => context.header(name).map(Value::Text),
+        PropertyScope::Url => context.parameter(ParameterKind::Query, name).map(Value::Text),
+        PropertyScope::Variable => context.variable(name),
+        PropertyScope::File => context.config(name).map(Value::Text),
+        PropertyScope::Synapse
+        | PropertyScope::Axis2
+        | PropertyScope::Axis2Client
+        | PropertyScope::Operation
+        | PropertyScope::Function
+        | PropertyScope::System
+        | PropertyScope::Environment
+        | PropertyScope::Registry => context.property(scope, name),
+    }
+}
+
+/// The scope of `$ctx:` and the like at the beginning, and what follows.
+pub(crate) fn scope_of_prefix(text: &str) -> Option<(PropertyScope, &str)> {
+    let (prefix, rest) = text.strip_prefix('$')?.split_once(':')?;
+    let further = || FURTHER_PREFIXES.iter().find(|(known, _)| *known == prefix);
+    let scope = PropertyScope::of_prefix(prefix).or_else(|| further().map(|(_, scope)| *scope))?;
+    Some((scope, rest))
 }

@@ -21,7 +21,6 @@ mod context;
 mod cursor;
 mod error;
 mod expression;
-mod json_eval;
 mod pattern;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod properties;

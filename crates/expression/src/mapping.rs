@@ -15,9 +15,11 @@ mod to_xml;
 
 use std::borrow::Cow;
 
+use xpath::Budget;
 use xpath::regex::Regex;
 
-use crate::{Budget, Error, limits, pattern};
+use crate::error::Error;
+use crate::{limits, pattern};
 
 pub use restore::restore;
 pub use to_json::to_json;
@@ -219,7 +221,8 @@ pub fn member_name(name: &str) -> Cow<'_, str> {
 #[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use super::*;
-    use crate::{Budget, json};
+    use crate::json;
+    use xpath::Budget;
 
     fn rules(properties: &[(&str, &str)]) -> Rules {
         let mut rules = Rules::DEFAULT;

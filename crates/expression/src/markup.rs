@@ -1,6 +1,8 @@
 //! Writes XML within a budget.
 
-use crate::{Budget, Error};
+use xpath::Budget;
+
+use crate::error::Error;
 
 /// `node` and everything below it as markup, with the namespaces in its scope and without a declaration; of the root,
 /// its children.

@@ -5,10 +5,14 @@ mod walk;
 
 use std::borrow::Cow;
 
+use crate::context::{EvalContext, PropertyScope};
+use crate::error::Error;
+use crate::expression::Expression;
 use crate::json::{Document, Kind, Ref};
 use crate::jsonpath::{Options, Path, Selection};
+use crate::synapse::SynapseExpression;
 use crate::template::{Argument, FreeMarker, MediaType, PayloadTemplate, Settings};
-use crate::{Error, EvalContext, Expression, PropertyScope, SynapseExpression, Value};
+use crate::value::Value;
 
 struct Message<'s>(Document<'s>);
 

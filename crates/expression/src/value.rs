@@ -2,8 +2,10 @@
 
 use std::borrow::Cow;
 
+use xpath::{Budget, BudgetExceeded};
+
+use crate::error::Error;
 use crate::json::{self, Builder, Document, Kind, Ref};
-use crate::{Budget, BudgetExceeded, Error};
 
 /// A value inside a document, or one made by the evaluation.
 #[derive(Clone, Debug)]

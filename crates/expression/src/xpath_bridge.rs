@@ -6,8 +6,9 @@ use std::sync::LazyLock;
 use xpath::synapse::{Message, PropertyScope, SynapseXPath};
 use xpath::{Budget, Pool};
 
-use crate::context::{BodyUse, EvalContext};
-use crate::{Error, SyntaxError, Value};
+use crate::context::{self, BodyUse, EvalContext};
+use crate::error::{Error, SyntaxError};
+use crate::value::Value;
 
 /// The document of expressions that read no body.
 static EMPTY: LazyLock<xml::Document> = LazyLock::new(xml::Document::new);
@@ -184,7 +185,7 @@ impl<'c> Message<'c> for Bridge<'c> {
         if let Some(nodes) = property_nodes(self.context, scope, name) {
             return Some(xpath::Value::NodeSet(nodes));
         }
-        let value = crate::expression::property(self.context, scope, name)?;
+        let value = context::property(self.context, scope, name)?;
         Some(match value.plain() {
             Value::Boolean(truth) => xpath::Value::Boolean(truth),
             Value::Integer(number) => xpath::Value::Number(number as f64),

@@ -20,11 +20,21 @@ struct Layers {
 /// that page imports every module.
 #[rustfmt::skip]
 const LAYERS: &[Layers] = &[
-    Layers { folder: "crates/expression/src", order: &[] },
+    Layers {
+        folder: "crates/expression/src",
+        order: &[
+            "limits", "error", "cursor", "pattern", "inline", "json", "value", "markup",
+            "mapping", "context", "jsonpath", "xpath_bridge", "synapse", "expression", "template",
+            "properties",
+        ],
+    },
     Layers { folder: "crates/gateway/src", order: &[] },
     Layers {
         folder: "crates/mediation/src",
-        order: &["limits", "error", "message", "program", "run", "syntax", "mediators", "policies", "compile", "outline", "bench", "unit_test", "properties"],
+        order: &[
+            "limits", "error", "message", "program", "run", "syntax", "mediators", "policies",
+            "compile", "outline", "bench", "unit_test", "properties",
+        ],
     },
     Layers {
         folder: "crates/mediation/src/mediators",

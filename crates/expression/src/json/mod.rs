@@ -25,15 +25,17 @@ mod build;
 mod escape;
 mod read;
 
+pub use crate::error::JsonErrorKind;
 pub use build::Builder;
 pub(crate) use escape::quoted_len;
 pub use escape::{push_quoted, push_string_body};
-pub use read::{Duplicates, JsonErrorKind, Limits};
+pub use read::{Duplicates, Limits};
+use xpath::Budget;
 
 use std::borrow::Cow;
 use std::fmt;
 
-use crate::{Budget, Error};
+use crate::error::Error;
 
 /// A JSON text and its tree. It borrows the text that it was read from; [`Document::into_owned`] copies it.
 #[derive(Clone, Debug)]

@@ -3,8 +3,9 @@
 use super::compare;
 use super::evaluate::{Outcome, Run};
 use super::filter::Operand;
+use crate::error::Error;
 use crate::json::{Builder, Kind, NODE_BYTES, Ref};
-use crate::{Error, Value};
+use crate::value::Value;
 
 /// A function call.
 #[derive(Clone)]

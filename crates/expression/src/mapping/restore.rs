@@ -3,8 +3,10 @@
 
 use std::collections::HashMap;
 
+use xpath::Budget;
+
+use crate::error::Error;
 use crate::json::{self, Builder, Kind, Ref};
-use crate::{Budget, Error};
 
 /// A value before it was edited, the same by way of XML, and what is there now by way of XML.
 #[derive(Clone, Copy)]

@@ -4,10 +4,11 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use xml::Node;
+use xpath::Budget;
 
 use super::{ARRAY, MULTIPLE, NIL, OBJECT, Rules, VALUE, XSI, member_name};
+use crate::error::Error;
 use crate::json::{self, Builder};
-use crate::{Budget, Error};
 
 /// What is left to build.
 enum Build<'x> {

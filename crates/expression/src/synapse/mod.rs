@@ -18,12 +18,14 @@ mod parse;
 use std::fmt;
 use std::sync::Arc;
 
+use xpath::Budget;
 use xpath::synapse::SynapseXPath;
 
 use crate::context::{BodyUse, EvalContext, ParameterKind, PropertyScope};
 use crate::cursor::{Compiled, Cursor, Operator};
+use crate::error::Error;
 use crate::jsonpath::Path;
-use crate::{Budget, Error, Value};
+use crate::value::Value;
 
 /// A compiled expression.
 #[derive(Clone)]

@@ -17,16 +17,18 @@ mod place;
 
 use std::ops::Range;
 
-use crate::limits;
+use xpath::Budget;
 
+use crate::context::{BodyUse, EvalContext};
 use crate::cursor::Cursor;
+use crate::error::{Error, SyntaxError};
+use crate::expression::Expression;
 use crate::synapse::SynapseExpression;
+use crate::value::Value;
+use crate::{limits, mapping, xpath_bridge};
+
 use output::Output;
 use place::{Place, Scan};
-
-use crate::{
-    BodyUse, Budget, Error, EvalContext, Expression, SyntaxError, Value, mapping, xpath_bridge,
-};
 
 /// The format of a template's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

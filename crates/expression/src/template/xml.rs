@@ -2,9 +2,11 @@
 
 use std::borrow::Cow;
 
+use xpath::Budget;
+
+use crate::error::Error;
 use crate::json::{Elements, Kind, Members, Ref, Scalar};
 use crate::mapping::element_name;
-use crate::{Budget, Error};
 
 /// Appends `text` as character data, or as part of an attribute in either quote. Characters that XML 1.0 does not
 /// allow (section 2.2) become U+FFFD.
@@ -315,7 +317,7 @@ fn push_text(
     charged: usize,
     budget: &Budget,
 ) -> Result<(), Error> {
-    let value = crate::Value::Json(value);
+    let value = crate::value::Value::Json(value);
     let text = value.text();
     budget.charge_memory(escaped_len(&text).saturating_sub(charged))?;
     push_escaped(into, &text, false);

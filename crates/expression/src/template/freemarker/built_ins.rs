@@ -7,14 +7,15 @@ mod values;
 pub(super) use nodes::{of_nodes, read_nodes};
 use texts::{first_letter, index};
 pub(super) use values::{KEY_BYTES, Key};
+use xpath::Budget;
 
 use std::ops::RangeInclusive;
 
 use super::evaluate::{Step, fail, is_number, printed};
+use crate::error::Error;
 use crate::json::{self, Document, Kind, Limits, NODE_BYTES, Ref};
 use crate::pattern::Computed;
-use crate::value::case_bytes_max;
-use crate::{Budget, Error, Value};
+use crate::value::{Value, case_bytes_max};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 /// Characters that `?url` does not encode, besides letters and digits.

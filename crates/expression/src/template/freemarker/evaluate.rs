@@ -6,13 +6,16 @@ mod sequences;
 
 use std::borrow::Cow;
 
-use super::built_ins::BuiltIn;
+use xpath::{Budget, BudgetExceeded};
+
+use super::built_ins::{self, BuiltIn};
 use super::nodes::Nodes;
-use super::{Expr, FreeMarker, Kind, List, Node, Operator, built_ins};
+use super::{Expr, FreeMarker, Kind, List, Node, Operator};
 use crate::context::EvalContext;
+use crate::error::{self, Error};
 use crate::json::Builder;
 use crate::pattern::Computed;
-use crate::{Budget, BudgetExceeded, Error, Value, error};
+use crate::value::Value;
 pub(super) use arithmetic::{is_number, printed};
 
 /// Why a run stopped.

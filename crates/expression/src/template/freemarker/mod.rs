@@ -20,9 +20,13 @@ mod nodes;
 mod parse;
 mod whitespace;
 
+use xpath::Budget;
+
+use crate::context::{BodyUse, EvalContext};
 use crate::cursor::Operator;
+use crate::error::{Error, SyntaxError};
+use crate::expression::Expression;
 use crate::limits;
-use crate::{BodyUse, Budget, Error, EvalContext, Expression, SyntaxError};
 
 /// A compiled template with its arguments.
 #[derive(Clone, Debug)]
@@ -66,7 +70,7 @@ struct Expr {
 
 #[derive(Clone, Debug)]
 enum Kind {
-    Literal(crate::Value<'static>),
+    Literal(crate::value::Value<'static>),
     Sequence(Vec<Expr>),
     Hash(Vec<(Expr, Expr)>),
     Range {

@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use super::{MediaType, Place};
+use crate::error::{Error, SyntaxError};
 use crate::json::Document;
-use crate::{Error, SyntaxError};
 
 /// Stand-ins for values: for one of JSON, for content of an element, for others.
 struct StandIns {

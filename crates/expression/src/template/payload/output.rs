@@ -1,11 +1,14 @@
 //! Inserts values, each escaped for its place, within the budget.
 
+use xpath::Budget;
+
 use super::place::Place;
 use super::{Argument, Settings};
+use crate::error::Error;
 use crate::json::{self, Document, Kind, Limits};
 use crate::markup;
 use crate::template::xml as xml_text;
-use crate::{Budget, Error, Value};
+use crate::value::Value;
 
 /// The body under construction.
 pub(super) struct Output<'o> {

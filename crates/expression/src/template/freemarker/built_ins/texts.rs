@@ -4,9 +4,9 @@ use std::ops::Range;
 
 use super::super::evaluate::{Step, fail, printed};
 use super::{Application, BuiltIn, NODE_BYTES, text, whole};
-use crate::Value;
 use crate::json::Builder;
 use crate::pattern;
+use crate::value::Value;
 use xpath::regex::Regex;
 
 impl<'s> Application<'_, 's> {

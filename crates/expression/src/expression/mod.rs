@@ -1,14 +1,19 @@
 //! One type for all expression languages of a configuration.
 
+mod json_eval;
+
 use std::fmt;
 use std::sync::Arc;
 
-use crate::context::{BodyUse, EvalContext, ParameterKind, PropertyScope};
+use xpath::Budget;
+
+use crate::context::{BodyUse, EvalContext, PropertyScope, property, scope_of_prefix};
 use crate::cursor::Cursor;
-use crate::json;
-use crate::json_eval::JsonEval;
+use crate::error::{Error, SyntaxError};
 use crate::synapse::SynapseExpression;
-use crate::{Budget, Error, SyntaxError, Value, xpath_bridge};
+use crate::value::Value;
+use crate::{json, xpath_bridge};
+use json_eval::JsonEval;
 
 /// A compiled expression of any language.
 #[derive(Clone, Debug)]
@@ -26,10 +31,6 @@ enum Language {
     Synapse(Box<SynapseExpression>),
     Xpath(Arc<xpath::synapse::SynapseXPath>),
 }
-
-/// Prefixes that XPath does not have as variables.
-const FURTHER_PREFIXES: &[(&str, PropertyScope)] =
-    &[("axis2-client", PropertyScope::Axis2Client), ("env", PropertyScope::Environment)];
 
 impl Expression {
     /// A literal text.
@@ -233,28 +234,6 @@ impl Expression {
     }
 }
 
-/// A property of any scope; headers, query parameters and variables included.
-pub(crate) fn property<'c>(
-    context: &'c dyn EvalContext,
-    scope: PropertyScope,
-    name: &str,
-) -> Option<Value<'c>> {
-    match scope {
-        PropertyScope::Transport => context.header(name).map(Value::Text),
-        PropertyScope::Url => context.parameter(ParameterKind::Query, name).map(Value::Text),
-        PropertyScope::Variable => context.variable(name),
-        PropertyScope::File => context.config(name).map(Value::Text),
-        PropertyScope::Synapse
-        | PropertyScope::Axis2
-        | PropertyScope::Axis2Client
-        | PropertyScope::Operation
-        | PropertyScope::Function
-        | PropertyScope::System
-        | PropertyScope::Environment
-        | PropertyScope::Registry => context.property(scope, name),
-    }
-}
-
 impl fmt::Display for Expression {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         to.write_str(&self.source)
@@ -297,14 +276,6 @@ fn reference(text: &str) -> Option<Language> {
     let in_name = |next: char| next.is_alphanumeric() || "._-".contains(next);
     let is_name = !name.is_empty() && name.chars().all(in_name);
     is_name.then(|| Language::Property(scope, name.into()))
-}
-
-/// The scope of `$ctx:` and the like at the beginning, and what follows.
-pub(crate) fn scope_of_prefix(text: &str) -> Option<(PropertyScope, &str)> {
-    let (prefix, rest) = text.strip_prefix('$')?.split_once(':')?;
-    let further = || FURTHER_PREFIXES.iter().find(|(known, _)| *known == prefix);
-    let scope = PropertyScope::of_prefix(prefix).or_else(|| further().map(|(_, scope)| *scope))?;
-    Some((scope, rest))
 }
 
 /// What `get-property()` computes, or reads in the body: left to XPath.

@@ -1,11 +1,15 @@
 //! What is in the parentheses of `json-eval(...)`: a JSONPath on the body, or on a property (`$ctx:name.path`). Parts in
 //! braces, `$.items.{$ctx:name}`, are computed. Source: Synapse's `SynapseJsonPath` and `InlineExpressionUtil`.
 
-use crate::context::{BodyUse, EvalContext, PropertyScope};
-use crate::expression::{property, scope_of_prefix};
+use xpath::Budget;
+
+use super::Expression;
+use crate::context::{BodyUse, EvalContext, PropertyScope, property, scope_of_prefix};
+use crate::error::{Error, SyntaxError};
 use crate::json::Document;
 use crate::jsonpath::{Path, Selection};
-use crate::{Budget, Error, Expression, SyntaxError, Value, inline, limits};
+use crate::value::Value;
+use crate::{inline, limits};
 
 /// How what is computed begins.
 const COMPUTED: [&str; 3] = ["$", "get-property(", "json-eval("];
