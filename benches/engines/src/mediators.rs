@@ -1,4 +1,4 @@
-//! What each mediator costs, as `penstock explain` shows it: crates/mediation/src/outline/costs.rs.
+//! What each mediator costs, as `penstock explain` shows it: crates/mediation-tools/src/outline/costs.rs.
 //!
 //! The cost of a step is the CPU time of a run that ends with the response's bytes, minus that of the same run without
 //! the step. It includes reading the body and writing the changed one.
@@ -10,9 +10,10 @@ use std::sync::Arc;
 
 use expression::Budget;
 use mediation::{
-    Answer, Bench, BenchHead, Body, Compiler, Direction, Environment, Exchange, Failure, Flow,
-    Format, LogLevel, Message, Origin, PlainHead, Program, Properties, perform,
+    Answer, Body, Compiler, Direction, Environment, Exchange, Failure, Flow, Format, LogLevel,
+    Message, Origin, PlainHead, Program, Properties,
 };
+use mediation_tools::{Bench, BenchHead, perform};
 
 use crate::documents::{array_payload, buy_stocks};
 use crate::{Output, least_ns};
@@ -143,7 +144,7 @@ const CASES: &[Case] = &[
 
 const HEADER: &str = "\
 //! What mediators cost that need the body. `penstock-engines mediators` writes this file:
-//! `cargo run --release -p penstock-engines -- mediators > crates/mediation/src/outline/costs.rs`.
+//! `cargo run --release -p penstock-engines -- mediators > crates/mediation-tools/src/outline/costs.rs`.
 //!
 //! CPU time on one core, of SOAP orders or JSON, the larger of both where a mediator works on either. It includes
 //! reading the body, which only the first of several steps does, and writing the changed one.

@@ -30,7 +30,6 @@ mod xpath_bridge;
 
 pub use context::{BodyUse, EvalContext, ParameterKind, PropertyScope};
 pub use error::Error;
-pub(crate) use error::SyntaxError;
 pub use expression::Expression;
 pub use synapse::SynapseExpression;
 pub use value::Value;

@@ -19,45 +19,47 @@
 //! }
 //! ```
 //!
+//! The folders, lowest first, each of which imports only those before it: `message` has bodies and properties; `program`
+//! has compiled artefacts and the interface of a step; `run` takes messages through sequences; `syntax` reads elements;
+//! `mediators` and `policies` are the steps; `compile` reads whole artefacts.
+//!
 //! Architecture invariant: no I/O, no clock, no thread. The host supplies the message's head ([`Head`]) and everything
 //! else that an expression may read ([`Environment`]).
 
-mod bench;
 mod compile;
 mod error;
 pub mod limits;
 mod mediators;
 mod message;
-pub mod outline;
 mod policies;
 mod program;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod properties;
 mod run;
 mod syntax;
-pub mod unit_test;
 
-pub use bench::{Bench, BenchHead, Streams, perform};
 pub use compile::Origin;
 pub use error::{Code, Details, Failure};
 pub use expression::BodyUse;
-pub use mediators::{MEDIATORS, UNSERVED, soap_fault, synapse_page};
+pub use mediators::{MEDIATORS, UNSERVED, soap_fault};
 pub use message::{
-    Arrival, Body, Direction, Format, Head, Message, PlainHead, Properties, PropertyScope,
-    PropertyValue, Served,
+    Arrival, Body, Direction, Effect, Format, Head, KNOWN, Known, Message, NOT_CHUNKED, PlainHead,
+    Properties, PropertyScope, PropertyValue, Served,
 };
 pub use policies::{
     ApiPolicies, CLAIMS, CONTRACT, INVOCATION, Members, OperationFlow, POLICIES, PolicyParameter,
     PolicyProblem, PolicyReading, PolicyRow, RESPONSE_CACHE, SCHEMA_VALIDATION,
-    check as check_policy, path_variables, policies_examples, policies_page, policy,
-    response_cache_s,
+    check as check_policy, path_variables, policy, response_cache_s,
 };
 pub use program::{
     Api, Asked, Bindings, Call, Collect, Credentials, Endpoint, EndpointFormat, EndpointId,
     EndpointKind, Environment, Flow, Fork, Found, Inbound, InboundTarget, LogLevel, Matched,
     Mediator, Memory, Next, Part, Parts, Piece, Program, Proxy, Resource, ResourcePath, Retry,
     Routing, Scatter, Scene, SequenceId, Step, Suspend, Timeout, TimeoutAction, To, Transports,
-    View, Wsdl,
+    View, Wsdl, uri_template,
 };
-pub use run::{Answer, Ask, AskId, Detour, Event, Exchange, Passage, Run, Sent, Source, Target};
-pub use syntax::{Compiler, Element, Row};
+pub use run::{
+    Answer, Ask, AskId, Detour, Event, Exchange, FORCE_ERROR_ON_SOAP_FAULT, HELD_WHEN_SENT,
+    Passage, Run, Sent, Source, Target,
+};
+pub use syntax::{Compiler, Element, NAMESPACE, Row, serialise};

@@ -18,8 +18,6 @@ const _: () = assert!(HANDLER_STEPS <= HEAVY_STEPS, "a handler runs on the threa
 pub const RELEASED_BYTES_PER_STEP: u64 = 256;
 /// Maximum nesting of mediators in an artefact. Deeper: rejected at load; compiling recurses on it.
 pub const ELEMENT_DEPTH_MAX: usize = 64;
-/// Maximum number of steps in what `penstock explain` shows of an artefact. More: sequences that follow are named only.
-pub const OUTLINE_NODES_MAX: usize = 10_000;
 /// Maximum depth of endpoints inside each other, by reference or by nesting. Deeper: rejected at load, or the message
 /// fails.
 pub const ENDPOINT_DEPTH_MAX: usize = 8;

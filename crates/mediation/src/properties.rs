@@ -7,12 +7,12 @@ use expression::{json, mapping};
 use model::{Api, Operation, Place, Policies, Policy, Security};
 use xpath::Budget;
 
-use crate::bench::BenchHead;
 use crate::compile::Origin;
 use crate::error::{Code, Failure};
 use crate::message::charset::Charset;
 use crate::message::{
-    Body, BodyCoding as Coding, Direction, Format, Message, PlainHead, charset, is_token,
+    Body, BodyCoding as Coding, Direction, Format, Message, PlainHead, PropertyScope,
+    PropertyValue, charset, is_token,
 };
 use crate::policies::ApiPolicies;
 use crate::program::{Environment, Flow, LogLevel, Program, SequenceId};
@@ -209,8 +209,11 @@ pub fn interceptor(answer: &[u8]) {
     let mut run = Run::new(Arc::clone(&compiled.program), flow, request, budget);
     let (mut asks, mut responses) = (0, 0);
     let response = || {
-        let head = BenchHead { status: Some(200), ..BenchHead::default() };
-        Message::new(Direction::Response, Box::new(head), Body::held(Format::Json, answer.to_vec()))
+        let body = Body::held(Format::Json, answer.to_vec());
+        let mut response = Message::new(Direction::Response, Box::<PlainHead>::default(), body);
+        let status = PropertyValue::new("200");
+        let set = response.set(PropertyScope::Axis2, "HTTP_SC", status, &Budget::large());
+        set.map(|()| response).expect("the budget suffices")
     };
     loop {
         match run.next_heavy(&Nobody) {
@@ -310,8 +313,8 @@ fn views(document: &json::Document<'_>, budget: &Budget) {
     // What an expression takes out of a body is a part of its text.
     if let Ok(Some(document)) = message.body.json(budget) {
         for value in document.root().descendants() {
-            let copy = crate::message::PropertyValue::from(expression::Value::Json(value));
-            if let crate::message::PropertyValue::Json(copy) = copy {
+            let copy = PropertyValue::from(expression::Value::Json(value));
+            if let PropertyValue::Json(copy) = copy {
                 assert_eq!(copy.text(), value.raw());
             }
         }

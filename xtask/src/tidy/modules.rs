@@ -33,7 +33,7 @@ const LAYERS: &[Layers] = &[
         folder: "crates/mediation/src",
         order: &[
             "limits", "error", "message", "program", "run", "syntax", "mediators", "policies",
-            "compile", "outline", "bench", "unit_test", "properties",
+            "compile", "properties",
         ],
     },
     Layers {

@@ -4,15 +4,15 @@ use crate::message::PropertyScope;
 
 /// A property that Synapse or its HTTP transport gives a meaning.
 #[derive(Debug)]
-pub(crate) struct Known {
-    pub(crate) scope: PropertyScope,
-    pub(crate) name: &'static str,
-    pub(crate) effect: Effect,
+pub struct Known {
+    pub scope: PropertyScope,
+    pub name: &'static str,
+    pub effect: Effect,
 }
 
 /// Whether a property does here what it does in Synapse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Effect {
+pub enum Effect {
     /// It does this.
     Served(&'static str),
     /// It need not be set, for this reason.
@@ -30,7 +30,7 @@ pub(crate) const ATTACHMENTS: &str =
 
 /// In the manual's order. Source: `SynapseConstants`, `NhttpConstants` and `PassThroughConstants`.
 #[rustfmt::skip]
-pub(crate) const KNOWN: &[Known] = &[
+pub const KNOWN: &[Known] = &[
     row(Synapse, "OUT_ONLY", Served("The client gets 202 when the message is sent. The response is dropped. A streaming body is held first.")),
     row(Synapse, "RESPONSE", Served("`send` without an endpoint responds.")),
     row(Synapse, "FORCE_ERROR_ON_SOAP_FAULT", Served("A response with a SOAP fault counts as a failure of its endpoint (code 500000), after which a group tries its next member. The response is held.")),
@@ -85,25 +85,4 @@ pub(crate) const KNOWN: &[Known] = &[
 
 const fn row(scope: PropertyScope, name: &'static str, effect: Effect) -> Known {
     Known { scope, name, effect }
-}
-
-/// What the page says about properties.
-pub(crate) fn page() -> String {
-    let mut page = String::from(
-        "\n## Properties\n\n\
-         Properties that have a meaning in Synapse; artefacts can use any other name freely. A property of the scope axis2\n\
-         that is not set is looked up in axis2-client. Properties with a warning can be set and read, but have no effect: an\n\
-         artefact that relies on one has to be changed as described.\n\n\
-         | property | scope | effect |\n|---|---|---|\n",
-    );
-    for Known { scope, name, effect } in KNOWN {
-        let scope = if *scope == Axis2 { "axis2" } else { "default" };
-        let effect = match effect {
-            Served(about) => (*about).to_owned(),
-            Needless(reason) => format!("Not needed: {reason}"),
-            Unserved(help) => format!("No effect, with a warning: {help}."),
-        };
-        page.push_str(&format!("| `{name}` | {scope} | {effect} |\n"));
-    }
-    page
 }

@@ -38,6 +38,7 @@ use coding::{CONTENT_ENCODING, Coding};
 pub use format::Format;
 pub(crate) use head::NoHead;
 pub use head::{Head, PlainHead};
+pub use known::{Effect, KNOWN, Known};
 pub use properties::{Properties, PropertyValue};
 pub use xpath::synapse::PropertyScope;
 
@@ -55,7 +56,7 @@ const OF_THE_BYTES: [&str; 8] = [
     "Repr-Digest",
 ];
 /// The properties (axis2) of a message that must not be sent in chunks.
-pub(crate) const NOT_CHUNKED: [&str; 3] =
+pub const NOT_CHUNKED: [&str; 3] =
     ["DISABLE_CHUNKING", "FORCE_HTTP_CONTENT_LENGTH", "FORCE_HTTP_1.0"];
 /// The property (axis2) that says in which format the body is written.
 pub(crate) const MESSAGE_TYPE: &str = "messageType";

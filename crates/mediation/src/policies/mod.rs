@@ -7,7 +7,6 @@ mod change;
 mod check;
 mod convert;
 mod interceptor;
-mod page;
 mod program;
 mod reading;
 mod respond;
@@ -18,7 +17,6 @@ use model::PolicyFlow;
 
 use crate::program::{Mediator, uri_template};
 
-pub use page::{policies_examples, policies_page};
 pub use program::{ApiPolicies, OperationFlow, check};
 pub use reading::{PolicyProblem, PolicyReading};
 pub use respond::response_cache_s;

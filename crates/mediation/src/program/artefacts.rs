@@ -55,6 +55,24 @@ pub struct Step {
     pub(crate) reads_to: bool,
 }
 
+impl Step {
+    #[must_use]
+    pub fn element(&self) -> &'static str {
+        self.element
+    }
+
+    #[must_use]
+    pub fn mediator(&self) -> &dyn Mediator {
+        &*self.mediator
+    }
+
+    /// The file, the line and the column of its element.
+    #[must_use]
+    pub fn place(&self) -> (&str, u32, u32) {
+        (&self.site.file, self.site.line, self.site.column)
+    }
+}
+
 impl fmt::Display for Step {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(to, "{} at {}", self.element, self.site)
@@ -192,7 +210,8 @@ impl Program {
 
     /// What an endpoint needs of the body of what is sent there, with its members, as far as that is known before there is
     /// a message.
-    pub(crate) fn endpoint_use(&self, id: EndpointId) -> BodyUse {
+    #[must_use]
+    pub fn endpoint_use(&self, id: EndpointId) -> BodyUse {
         let (mut all, mut seen) = (BodyUse::Untouched, BTreeSet::new());
         let mut rest = vec![(id, false)];
         while let Some((id, is_member)) = rest.pop() {
@@ -208,6 +227,12 @@ impl Program {
         all
     }
 
+    /// Whether the artefact that begins at this place has errors, or uses one that has.
+    #[must_use]
+    pub fn is_broken(&self, file: &str, line: u32, column: u32) -> bool {
+        self.broken.contains(&(file.into(), line, column))
+    }
+
     /// The entry that a message names, and its key.
     pub(crate) fn entry(&self, key: &str) -> Option<(&str, &Entry)> {
         let in_registry = || self.entries.get_key_value(&model::resource_path(key)?);
@@ -216,7 +241,7 @@ impl Program {
     }
 
     /// The steps of all sequences.
-    pub(crate) fn steps(&self) -> impl Iterator<Item = &Step> {
+    pub fn steps(&self) -> impl Iterator<Item = &Step> {
         self.sequences.iter().flat_map(|sequence| &sequence.steps)
     }
 
@@ -293,7 +318,7 @@ pub struct Endpoint {
     /// The charset that bodies are written in, whatever their `CHARACTER_SET_ENCODING`: see [`Program::charset_of`].
     pub(crate) charset: Option<Box<str>>,
     /// What is set on every message that is sent there; not of a member of a group.
-    pub(crate) properties: Arc<[Box<dyn Mediator>]>,
+    pub properties: Arc<[Box<dyn Mediator>]>,
 }
 
 impl Endpoint {

@@ -16,7 +16,7 @@ mod pattern;
 mod routing;
 mod scene;
 mod service;
-pub(crate) mod uri_template;
+pub mod uri_template;
 mod view;
 
 pub(crate) use artefacts::{Addressing, ORIGINAL, Sequence, Site, Template, TemplateParameter};

@@ -135,7 +135,7 @@ pub struct Resource {
     pub path: ResourcePath,
     pub flow: Flow,
     /// Its position in the API.
-    pub(crate) number: usize,
+    pub number: usize,
     pub(crate) conditions: Conditions,
 }
 

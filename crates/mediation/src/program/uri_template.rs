@@ -102,7 +102,8 @@ pub(crate) fn encode(url: &mut String, value: &str, reserved: bool) {
 }
 
 /// The text of a query parameter, without escapes and with spaces for `+`. What is no escape stays.
-pub(crate) fn decode(text: &str) -> String {
+#[must_use]
+pub fn decode(text: &str) -> String {
     let digit = |byte: Option<&u8>| char::from(*byte?).to_digit(16);
     let bytes = text.as_bytes();
     let (mut decoded, mut at) = (Vec::with_capacity(text.len()), 0);

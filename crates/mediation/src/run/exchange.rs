@@ -24,11 +24,11 @@ pub(super) const OUT_ONLY: &str = "OUT_ONLY";
 /// The property (axis2) of a `POST` or `PUT` without a body.
 const FORCE_POST_PUT_NOBODY: &str = "FORCE_POST_PUT_NOBODY";
 /// The property of a message for which a SOAP fault as response is a failure.
-pub(crate) const FORCE_ERROR_ON_SOAP_FAULT: &str = "FORCE_ERROR_ON_SOAP_FAULT";
+pub const FORCE_ERROR_ON_SOAP_FAULT: &str = "FORCE_ERROR_ON_SOAP_FAULT";
 
 /// The properties whose messages are held before they are sent. A client that does not wait for the response does not send
 /// its body meanwhile.
-pub(crate) const HELD_WHEN_SENT: [(PropertyScope, &str); 3] = [
+pub const HELD_WHEN_SENT: [(PropertyScope, &str); 3] = [
     (PropertyScope::Synapse, OUT_ONLY),
     (PropertyScope::Axis2, FORCE_SC_ACCEPTED),
     (PropertyScope::Synapse, FORCE_ERROR_ON_SOAP_FAULT),

@@ -32,6 +32,7 @@ use fork::{Aggregate, AggregateKey, Gather, Unstarted};
 use unreported::Unreported;
 
 pub use ask::{Answer, Ask, Exchange, Source};
+pub use exchange::{FORCE_ERROR_ON_SOAP_FAULT, HELD_WHEN_SENT};
 pub use pass_through::{Detour, Passage};
 pub(crate) use target::ENDPOINT_SET;
 pub use target::Target;

@@ -22,7 +22,7 @@ pub(crate) use compiler::Reported;
 pub use element::Element;
 
 /// Synapse's configuration language.
-pub(crate) const NAMESPACE: &str = "http://ws.apache.org/ns/synapse";
+pub const NAMESPACE: &str = "http://ws.apache.org/ns/synapse";
 
 /// A mediator's element, and what makes it.
 #[derive(Debug)]
@@ -46,7 +46,8 @@ pub(crate) fn in_registry_or(name: &str) -> Cow<'_, str> {
 
 /// `node`, of an artefact, as a document of its own. Of the namespaces around it, it declares those whose prefixes occur in it: as in
 /// Micro Integrator, what is inserted into it does not come into the namespace of the artefact.
-pub(crate) fn serialise(node: xml::Node<'_>) -> Vec<u8> {
+#[must_use]
+pub fn serialise(node: xml::Node<'_>) -> Vec<u8> {
     // What is before each colon: a prefix, or something that ends with it.
     let mut mentioned = BTreeSet::new();
     for part in std::iter::once(node).chain(node.descendants()) {

@@ -4,16 +4,46 @@
 
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use penstock_mediation::{
-    Answer, Ask, AskId, Body, Code, Compiler, Direction, Environment, Event, Exchange, Failure,
-    Flow, Format, LogLevel, Memory, Message, Origin, PlainHead, Program, Run, Source, Streams,
+    Answer, Ask, AskId, Body, BodyUse, Code, Compiler, Direction, Environment, Event, Exchange,
+    Failure, Flow, Format, LogLevel, Memory, Message, Origin, PlainHead, Program, Run, Source,
     Target,
 };
 use xpath::Budget;
+
+/// Bodies of responses, which stream as long as nothing reads them.
+#[derive(Default)]
+struct Streams(BTreeMap<Source, Bytes>);
+
+impl Streams {
+    /// Lets the body of the response to `ask` stream.
+    fn take(&mut self, ask: AskId, answer: &mut Answer) {
+        let Answer::Response(response) = answer else { return };
+        let bytes = response.body.bytes(&Budget::large()).unwrap().unwrap_or_default();
+        if !bytes.is_empty() {
+            response.body = Body::streaming(response.body.format());
+            self.0.insert(Source::Response(ask), bytes);
+        }
+    }
+
+    fn read(&mut self, source: Source) -> Option<Bytes> {
+        self.0.remove(&source)
+    }
+
+    /// Gives a message that leaves the run its body, unless that was read before.
+    fn hold(&mut self, message: &mut Message, source: Source) {
+        if message.body.state() == BodyUse::Untouched
+            && let Some(bytes) = self.read(source)
+        {
+            message.hold(bytes);
+        }
+    }
+}
 
 #[derive(Default)]
 pub(crate) struct World {

@@ -12,14 +12,13 @@ use std::collections::{BTreeSet, HashMap};
 use expression::BodyUse;
 use model::{ArtefactSet, Place};
 
-use crate::limits;
-use crate::program::{Api, EndpointId, Program, Step, To};
-
-use texts::{addresses, as_handler, child, children, described, label, named, place, site, split};
+use texts::{addresses, as_handler, child, children, described, label, named, place, split};
 
 use bodies::Switch;
 
+use crate::limits::OUTLINE_NODES_MAX;
 pub use bodies::PassingBody;
+use mediation::{Api, EndpointId, Program, Step, To, limits};
 
 /// A sequence, a proxy, an API or an inbound endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -156,10 +155,10 @@ pub fn of(set: &ArtefactSet, program: &Program, name: Option<&str>) -> Vec<Outli
         })
         .filter(|(file, node)| {
             let xml::Position { line, column } = node.position();
-            !program.broken.contains(&((*file).into(), line, column))
+            !program.is_broken(file, line, column)
         })
         .collect();
-    let steps = program.steps().map(|step| (site(step), step)).collect();
+    let steps = program.steps().map(|step| (step.place(), step)).collect();
     let reader = Reader { artefacts, steps, program };
     let is_chosen = |node: &xml::Node<'_>, kinds: &[&str]| match name {
         Some(name) => named(*node) == name,
@@ -349,32 +348,32 @@ impl<'r> Reader<'r> {
         let mut sends_to = Vec::new();
         let mut branches = Vec::new();
         self.parts(artefact, walk, &mut sends_to, &mut branches);
-        if matches!(step.element, "iterate" | "foreach" | "aggregate" | "cache") {
+        if matches!(step.element(), "iterate" | "foreach" | "aggregate" | "cache") {
             let made = branches.iter_mut().filter(|branch| branch.entry == Entry::Message);
             made.for_each(|branch| branch.entry = Entry::Made);
         }
-        let mut switches = Switch::all_of(&*step.mediator);
-        let sent = match step.mediator.sends_to() {
+        let mut switches = Switch::all_of(step.mediator());
+        let sent = match step.mediator().sends_to() {
             Some(To::Endpoint(id)) => {
                 switches.extend(self.endpoint_switches(id));
                 self.program.endpoint_use(id)
             }
             Some(To::Implied) | None => BodyUse::Untouched,
         };
-        let body_use = step.mediator.body_use().max(sent);
+        let body_use = step.mediator().body_use().max(sent);
         Some(Node {
-            element: step.element.to_owned(),
+            element: step.element().to_owned(),
             text: described(node),
             file: file.to_owned(),
             place: place(node),
             body_use,
-            costs_ns: costs::of(step.element, body_use),
-            keeps_body: step.element == "call" && child(node, "target").is_some(),
+            costs_ns: costs::of(step.element(), body_use),
+            keeps_body: step.element() == "call" && child(node, "target").is_some(),
             continues: ["continueParent", "continue-without-aggregation"]
                 .iter()
                 .any(|name| node.attribute("", name) == Some("true")),
             sends_to,
-            split: split(step.element),
+            split: split(step.element()),
             switches,
             branches,
         })
@@ -451,7 +450,7 @@ impl<'r> Reader<'r> {
             found = sequence;
         }
         let is_repeated = !walk.written.insert(key);
-        if walk.within.contains(&key) || walk.nodes > limits::OUTLINE_NODES_MAX {
+        if walk.within.contains(&key) || walk.nodes > OUTLINE_NODES_MAX {
             let label = label.to_owned();
             return vec![Branch { label, is_repeated: true, ..Branch::default() }];
         }

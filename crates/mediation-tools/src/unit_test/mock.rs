@@ -1,13 +1,11 @@
 //! Mock services: what endpoints return in a unit test.
 
+use mediation::{Body, Direction, EndpointKind, Format, Message, PlainHead, Target};
 use model::Diagnostic;
 
 use super::compare::is_same;
 use super::read::{Reader, child, text};
 use crate::bench::BenchHead;
-use crate::message::{Body, Direction, Format, Message, PlainHead};
-use crate::program::EndpointKind;
-use crate::run::Target;
 
 /// A `mock-service`: what an endpoint of its name returns, and what is at its address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -3,11 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use expression::Expression;
+use mediation::{PropertyScope, serialise};
 use model::{Diagnostic, Place, Severity, resource_path};
 
 use super::{Actual, Assertion, Case, Content, Input, TestResource, UnitTest};
-use crate::message::PropertyScope;
-use crate::syntax::serialise;
 
 /// Collects what is wrong with a file.
 pub(super) struct Reader {

@@ -13,9 +13,8 @@ mod trial;
 use expression::Expression;
 use model::{Artefact, ArtefactKind, Place};
 
-use crate::message::PropertyScope;
-
 pub use compare::layout;
+use mediation::PropertyScope;
 pub use mock::MockService;
 pub use trial::{Outcome, Problem, Setting};
 
@@ -148,7 +147,7 @@ impl Subject {
         let name = name.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;");
         let text = format!(
             "<sequence xmlns=\"{}\" name=\"{HARNESS}\"><sequence key=\"{name}\"/><respond/></sequence>",
-            crate::syntax::NAMESPACE
+            mediation::NAMESPACE
         );
         Some(Artefact {
             kind: ArtefactKind::Sequence,

@@ -9,11 +9,11 @@ use bytes::Bytes;
 use expression::{Budget, ParameterKind};
 use xpath::synapse::PropertyScope;
 
-use crate::error::Failure;
-use crate::message::{Body, Head, Message, PlainHead, Properties};
-use crate::program::{Environment, Flow, Program, uri_template};
-use crate::run::{Answer, Ask, AskId, Event, Exchange, Run, Source};
 use expression::BodyUse;
+use mediation::{
+    Answer, Ask, AskId, Body, Environment, Event, Exchange, Failure, Flow, Head, Message,
+    PlainHead, Program, Properties, Run, Source, uri_template,
+};
 
 /// What a tool does instead of a network.
 pub trait Bench: Environment {

@@ -1,10 +1,9 @@
 //! What an outline says of an element.
 
+use mediation::NAMESPACE;
 use model::Place;
 
 use super::{Branch, Entry, Split};
-use crate::program::Step;
-use crate::syntax::NAMESPACE;
 
 /// The URLs in an endpoint, after its kind if it is a group.
 pub(super) fn addresses(endpoint: xml::Node<'_>) -> String {
@@ -76,8 +75,4 @@ pub(super) fn children<'d>(parent: xml::Node<'d>) -> impl Iterator<Item = xml::N
 pub(super) fn place(node: xml::Node<'_>) -> Place {
     let xml::Position { line, column } = node.position();
     Place { line, column }
-}
-
-pub(super) fn site(step: &Step) -> (&str, u32, u32) {
-    (&step.site.file, step.site.line, step.site.column)
 }

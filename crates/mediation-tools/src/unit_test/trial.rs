@@ -4,18 +4,17 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use expression::Budget;
+use mediation::{
+    Answer, Asked, Body, Code, Direction, Environment, Exchange, Failure, Flow, Format, LogLevel,
+    Matched, Memory, Message, PlainHead, Program, Properties, PropertyScope, PropertyValue, Served,
+    View,
+};
 use model::Place;
 
 use super::compare::is_same;
-use super::mock::{Instead, MockService, Sent};
-use super::{Actual, Assertion, Case, HARNESS, Subject, mock};
+use super::mock::{self, Instead, MockService, Sent};
+use super::{Actual, Assertion, Case, HARNESS, Subject};
 use crate::bench::{Bench, BenchHead, perform};
-use crate::error::{Code, Failure};
-use crate::message::{
-    Body, Direction, Format, Message, PlainHead, Properties, PropertyScope, PropertyValue, Served,
-};
-use crate::program::{Asked, Environment, Flow, LogLevel, Matched, Memory, Program, View};
-use crate::run::{Answer, Exchange};
 
 /// What the cases of a unit test share.
 pub struct Setting<'s> {
@@ -283,7 +282,7 @@ fn payload(message: &Message) -> Result<Option<String>, Failure> {
     let is_markup = matches!(message.body.format(), Format::Xml | Format::Soap11 | Format::Soap12);
     if is_markup && !message.body.is_empty() {
         let payload = message.body.payload(&budget)?;
-        let written = payload.map(crate::syntax::serialise);
+        let written = payload.map(mediation::serialise);
         return Ok(written.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()));
     }
     body(message, 200)

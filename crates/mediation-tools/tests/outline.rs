@@ -3,9 +3,9 @@
 
 use std::path::PathBuf;
 
+use mediation::Compiler;
 use model::{Artefact, ArtefactKind, ArtefactSet};
-use penstock_mediation::Compiler;
-use penstock_mediation::outline::{self, Outline, PassingBody};
+use penstock_mediation_tools::outline::{self, Outline, PassingBody};
 
 /// Named sequences that the cases use; line 1.
 const OTHERS: &str = "<sequence name=\"reads\"><log level=\"full\"/></sequence>\

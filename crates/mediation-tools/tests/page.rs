@@ -4,7 +4,8 @@
 
 use std::path::Path;
 
-use penstock_mediation::{MEDIATORS, POLICIES, policies_examples, policies_page, synapse_page};
+use mediation::{MEDIATORS, POLICIES};
+use penstock_mediation_tools::pages::{policies_examples, policies_page, synapse_page};
 
 #[track_caller]
 fn check(path: &str, text: &str) {
@@ -13,7 +14,7 @@ fn check(path: &str, text: &str) {
         std::fs::write(&file, text).unwrap();
     }
     let present = std::fs::read_to_string(&file).unwrap_or_default();
-    let help = "PENSTOCK_BLESS=1 cargo test -p penstock-mediation page";
+    let help = "PENSTOCK_BLESS=1 cargo test -p penstock-mediation-tools page";
     assert_eq!(present, text, "regenerate {path}: {help}");
 }
 

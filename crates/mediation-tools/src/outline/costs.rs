@@ -1,5 +1,5 @@
 //! What mediators cost that need the body. `penstock-engines mediators` writes this file:
-//! `cargo run --release -p penstock-engines -- mediators > crates/mediation/src/outline/costs.rs`.
+//! `cargo run --release -p penstock-engines -- mediators > crates/mediation-tools/src/outline/costs.rs`.
 //!
 //! CPU time on one core, of SOAP orders or JSON, the larger of both where a mediator works on either. It includes
 //! reading the body, which only the first of several steps does, and writing the changed one.

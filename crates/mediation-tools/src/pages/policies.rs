@@ -1,6 +1,7 @@
-//! The page and the example that are generated from the table.
+//! docs/policies.md, examples/policies.yaml and examples/schemas.yaml.
 
-use super::{POLICIES, PolicyFlow, PolicyRow, SCHEMA_VALIDATION};
+use mediation::{POLICIES, PolicyRow, SCHEMA_VALIDATION};
+use model::PolicyFlow;
 
 const PAGE: &str = "\
 # Policies

@@ -6,11 +6,9 @@
 use std::collections::BTreeMap;
 
 use expression::BodyUse;
+use mediation::{FORCE_ERROR_ON_SOAP_FAULT, HELD_WHEN_SENT, Mediator, NOT_CHUNKED, PropertyScope};
 
 use super::{Branch, Entry, Node, Split};
-use crate::message::{NOT_CHUNKED, PropertyScope};
-use crate::program::Mediator;
-use crate::run::exchange::{FORCE_ERROR_ON_SOAP_FAULT, HELD_WHEN_SENT};
 
 /// A body that passes through steps.
 #[derive(Debug)]
