@@ -1,9 +1,9 @@
-//! Mediation: what WSO2's Micro Integrator and Apache Synapse call sequences and mediators.
+//! Mediation: the sequences and mediators of WSO2's Micro Integrator and Apache Synapse.
 //!
 //! An artefact (XML) is compiled once into a [`Program`]: flat sequences of [`Mediator`]s that refer to each other by
-//! number. A [`Run`] takes a [`Message`], and everything that becomes of it, through sequences. It never waits: when a
-//! mediator needs the outside, the run stops with an [`Ask`], the host performs it, and the run resumes where it was.
-//! Its stacks are explicit, so their depth is bounded and a test drives it without sockets.
+//! number. A [`Run`] takes a [`Message`], and everything made of it, through sequences. It never waits: when a mediator
+//! needs the outside, the run stops with an [`Ask`], the host performs it, and the run resumes where it was. Its stacks
+//! are explicit, so their depth is bounded and a test drives it without sockets.
 //!
 //! ```text
 //! loop {

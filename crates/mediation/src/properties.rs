@@ -100,8 +100,8 @@ fn run(program: &Arc<Program>, sequence: SequenceId, body: &[u8]) {
     }
 }
 
-/// A compressed body, after a byte that says how, is decoded within its limits, or malformed. So is one in a charset, and
-/// text in one byte for each character is written as it was read.
+/// A compressed body, after a byte for the coding, is decoded within its limits, or malformed. So is one in a charset,
+/// and text in one byte for each character is written as it was read.
 ///
 /// # Panics
 /// If the property does not hold.
@@ -132,8 +132,8 @@ pub fn coding(input: &[u8]) {
     }
 }
 
-/// A form, a multipart body with the boundary `B`, or an envelope with attachments, by the first byte: what is written after an edit is read again as
-/// the same, with the boundary that its content type says.
+/// A form, a multipart body with the boundary `B`, or an envelope with attachments, by the first byte: the text written
+/// after an edit is read again as the same, with the boundary in its content type.
 ///
 /// # Panics
 /// If the property does not hold.
@@ -167,7 +167,7 @@ pub fn form(input: &[u8]) {
     assert_eq!(String::from_utf8_lossy(&before), String::from_utf8_lossy(&after));
 }
 
-/// Whatever an interceptor service answers, the client gets one response, and nothing of the answer is in a head that
+/// For any answer of an interceptor service, the client gets one response, and no part of the answer is in a head that
 /// could not be written.
 ///
 /// # Panics
@@ -310,7 +310,7 @@ fn views(document: &json::Document<'_>, budget: &Budget) {
         let written = message.finish(budget).unwrap_or_else(|failure| panic!("{failure}"));
         assert_eq!(written.as_deref(), Some(document.root().raw().as_bytes()));
     }
-    // What an expression takes out of a body is a part of its text.
+    // The value that an expression takes out of a body is a part of its text.
     if let Ok(Some(document)) = message.body.json(budget) {
         for value in document.root().descendants() {
             let copy = PropertyValue::from(expression::Value::Json(value));

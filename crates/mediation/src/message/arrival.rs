@@ -8,7 +8,7 @@ pub struct Arrival {
     pub secure: bool,
 }
 
-/// What serves a request, by number.
+/// The service of a request, by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Served {
     Proxy(usize),

@@ -10,7 +10,7 @@ pub struct Known {
     pub effect: Effect,
 }
 
-/// Whether a property does here what it does in Synapse.
+/// Whether a property has the same effect as in Synapse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// It does this.
@@ -24,7 +24,7 @@ pub enum Effect {
 use Effect::{Needless, Served, Unserved};
 use PropertyScope::{Axis2, Synapse};
 
-/// What happens instead of `enableMTOM`, `enableSwA` and `optimize`.
+/// The behaviour in place of `enableMTOM`, `enableSwA` and `optimize`.
 pub(crate) const ATTACHMENTS: &str =
     "attachments are kept; an envelope without any is sent as it is, not as multipart/related";
 

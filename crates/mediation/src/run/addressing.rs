@@ -36,7 +36,7 @@ impl Addressing {
         }
     }
 
-    /// Where the response goes unless the message says it: it must be written in the submission alone.
+    /// Default destination of the response: only the submission must contain it.
     fn reply_to(self) -> Option<String> {
         match self {
             Self::Final => None,
@@ -139,7 +139,7 @@ fn add(
     Ok(())
 }
 
-/// The action of the message: what its properties or its head say, else its own block.
+/// The action of the message: that of its properties or its head, else its own block.
 fn action(message: &Message, budget: &Budget) -> String {
     let own = || {
         soap::namespace(message.body.format())?;

@@ -13,9 +13,9 @@ use crate::run::{At, Sent, Target};
 /// Why a message does not pass through, or not yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detour {
-    /// Its body is read on the way. When it is held, [`Program::passes_through`] finds out more.
+    /// The body is read on the way. When it is held, [`Program::passes_through`] finds out more.
     Body,
-    /// A [`crate::Run`] finds out what becomes of it.
+    /// A [`crate::Run`] has to decide about it.
     Run,
 }
 
@@ -31,7 +31,7 @@ impl From<Failure> for Detour {
 pub struct Passage {
     /// Where it is sent as it is.
     pub target: Target,
-    /// For the run that goes on with the response: [`crate::Run::sent`]. `None`: whatever it is, it is returned as it is.
+    /// For the run that goes on with the response: [`crate::Run::sent`]. `None`: the response is returned unchanged.
     pub response: Option<Sent>,
 }
 
@@ -51,7 +51,7 @@ impl Program {
     /// If the exchange fails, a run sends the same message to the same target again, and goes on with the error handlers.
     ///
     /// # Errors
-    /// What the message needs first.
+    /// The detour that the message needs first.
     pub fn passes_through(
         &self,
         flow: &Flow,
@@ -62,7 +62,7 @@ impl Program {
         if flow.request.is_some_and(|sequence| !self.may_pass(sequence)) {
             return Err(Detour::Run);
         }
-        // A run moves what takes longer to another thread.
+        // A run moves longer work to another thread.
         let withheld = budget.withhold_steps(limits::HEAVY_STEPS);
         let scene = Scene { program: self, environment, budget, parameters: &[] };
         let before = (budget.bytes_used(), message.kept());
@@ -101,7 +101,7 @@ impl Program {
             Way::Called(..) => false,
             Way::Returned(_) => true,
         };
-        // What reads the response makes a run read the envelope of such a request.
+        // Steps that read the response make a run read the envelope of such a request.
         let reads_to = called.and_then(|at| at.step(self)).is_some_and(|step| step.reads_to);
         if !is_plain || reads_to && message.is_soap() {
             return Err(Detour::Run);
