@@ -146,7 +146,7 @@ impl Compiler {
         let element = Element::new(artefact);
         let name = unit.key.or(artefact.attribute("", "name")).unwrap_or_default().to_owned();
         if let Some(key) = unit.key {
-            // What reports an error in it may be the entry that holds it.
+            // An error in it may be reported by the entry that holds it.
             self.artefacts.uses("localEntry", key);
         }
         match artefact.local_name() {
@@ -197,7 +197,7 @@ impl Compiler {
         }
     }
 
-    /// Gives endpoints that are another one by `key` its number. Of a circle, none gets one.
+    /// Gives endpoints that are another one by `key` its number. Members of a circle get none.
     fn resolve_aliases(&mut self) {
         for (name, key) in &self.aliases {
             let mut key = key;
@@ -235,7 +235,7 @@ impl Compiler {
                     *endpoint = found;
                 }
             }
-            // Of one with an error, not everything was read.
+            // An artefact with an error was not read completely.
             "proxy" => {
                 if self.proxy(&element).is_none() {
                     return;
@@ -267,7 +267,7 @@ impl Compiler {
             }
             // The last two are of a server's own configuration.
             "localEntry" | "description" | "registry" | "taskManager" => return,
-            // Whoever read it has reported it.
+            // Its reader has reported it.
             _ if self.artefacts.is_broken() => return,
             other => {
                 let help = "the artefacts are `api`, `proxy`, `inboundEndpoint`, `sequence`, `template`, `endpoint` and \

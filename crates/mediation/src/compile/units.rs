@@ -13,7 +13,7 @@ use crate::syntax::NAMESPACE;
 pub(super) struct Unit<'o> {
     pub(super) file: &'o Path,
     pub(super) node: xml::Node<'o>,
-    /// Its path in the registry, or the key of the local entry that holds it, which is its name then.
+    /// The path in the registry, or the key of the local entry that holds the unit, which is its name then.
     pub(super) key: Option<&'o str>,
 }
 
@@ -66,8 +66,8 @@ fn is_named(node: xml::Node<'_>) -> bool {
         && matches!(node.local_name(), "sequence" | "endpoint" | "template")
 }
 
-/// The sequences, endpoints and templates in local entries that `units`, or these, name by the key of the entry. `sources`: local
-/// entries with `src`, and what that is.
+/// The sequences, endpoints and templates in local entries that `units`, or these, name by the key of the entry.
+/// `sources`: local entries with `src`, and its contents.
 pub(super) fn in_entries<'u>(
     units: &[Unit<'u>],
     sources: &'u [(Unit<'u>, xml::Document)],

@@ -1,4 +1,4 @@
-//! Mediators of Micro Integrator that are not supported, and what to use instead.
+//! Mediators of Micro Integrator that are not supported, and their substitutes.
 
 const SERVICE: &str = "call a service that does it with `call`";
 const JAVA: &str = "write the logic as `script`, or call a service with `call`";
@@ -7,7 +7,7 @@ const OPENAPI: &str = "put an OpenAPI description with security in front of the 
 
 const EVENTS: &str = "send the event to a collector over HTTP, with `clone` or `call`";
 
-/// Element, and what to use instead. In alphabetical order.
+/// Element and substitute, in alphabetical order.
 #[rustfmt::skip]
 pub const UNSERVED: &[(&str, &str)] = &[
     ("annotatedCommand",   JAVA),

@@ -191,7 +191,7 @@ impl Properties {
         self.all.iter().map(Property::bytes).sum()
     }
 
-    /// What they were charged.
+    /// Bytes charged for them.
     pub(super) fn charged(&self) -> usize {
         self.charged
     }
@@ -241,7 +241,7 @@ impl Properties {
         Ok(())
     }
 
-    /// Whoever removes it releases the difference of [`Properties::charged`].
+    /// The caller releases the difference of [`Properties::charged`].
     pub(super) fn remove(&mut self, scope: PropertyScope, name: &str) {
         self.retain(|of| !of.is(scope, name));
     }

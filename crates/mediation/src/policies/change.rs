@@ -168,7 +168,7 @@ impl Mediator for Path {
     }
 }
 
-/// How often an upstream and what is before it may decode a path.
+/// How often an upstream and proxies before it may decode a path.
 const DECODINGS_MAX: usize = 3;
 
 /// Whether a path has a dot segment or a backslash, as it is or decoded. One that still has escapes after
@@ -188,7 +188,7 @@ fn may_climb(path: &str) -> bool {
     climbs(&path) || uri_template::decode(&path) != path
 }
 
-/// Some servers drop a `;` and what follows it in a segment first.
+/// Some servers first drop a `;` and the rest of its segment.
 fn climbs(path: &str) -> bool {
     let mut names = path.split('/').filter_map(|segment| segment.split(';').next());
     path.contains('\\') || names.any(|name| matches!(name, "." | ".."))

@@ -17,7 +17,7 @@ use crate::program::{Mediator, Next, Scene};
 pub(super) use limits::{json, xml};
 pub(super) use threat::regex;
 
-/// What a refused body leads to: the client's request is denied, the upstream's response fails.
+/// Consequence of a refused body: the client's request is denied, the upstream's response fails.
 fn refused(flow: PolicyFlow, reason: impl Into<String>) -> Failure {
     match flow {
         PolicyFlow::Request => Failure::denied(Denial::ThreatInPayload, reason),
@@ -120,7 +120,7 @@ fn is_wide(bytes: &[u8]) -> bool {
 /// The body for a validator.
 ///
 /// # Errors
-/// It may be UTF-16 or UTF-32, which an upstream may detect whatever its content type.
+/// It may be UTF-16 or UTF-32, which an upstream may detect under any content type.
 fn narrow_content(
     flow: PolicyFlow,
     message: &Message,

@@ -23,7 +23,7 @@ pub struct ApiPolicies {
     pub operations: Vec<Option<OperationFlow>>,
 }
 
-/// What becomes of the messages of an operation.
+/// Flow of the messages of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OperationFlow {
     /// For request and response. A request is sent to the endpoints of the operation.
@@ -32,7 +32,7 @@ pub struct OperationFlow {
     pub fault: Option<SequenceId>,
     /// Whether a policy reads the claims of the token.
     pub reads_claims: bool,
-    /// Whether a policy passes on what the host says of the request: [`super::INVOCATION`].
+    /// Whether a policy passes on the host's description of the request: [`super::INVOCATION`].
     pub reads_invocation: bool,
     /// Whether a parameter is a template, which may read properties of the API.
     pub has_templates: bool,
@@ -84,7 +84,7 @@ fn operation_flow(
         let mut values = policy.parameters.iter().map(|(_, value)| value);
         policy.name == interceptor::NAME && values.any(|value| value.contains("invocation_context"))
     });
-    // Those of the path are properties, too.
+    // Parameters of the path are properties, too.
     let has_templates = values().any(|value| value.contains('{'));
     let endpoint = Some(EndpointId(0));
     OperationFlow {
@@ -154,7 +154,7 @@ fn compile(
     }
 }
 
-/// What is wrong with the values of a policy's parameters. Names are the caller's to check.
+/// Problems of the values of a policy's parameters. Names are the caller's to check.
 #[must_use]
 pub fn check(of: &Policy, flow: PolicyFlow) -> Vec<PolicyProblem> {
     compile(&mut Compilation::default(), of, flow).err().unwrap_or_default()

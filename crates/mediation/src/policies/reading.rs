@@ -15,7 +15,7 @@ use crate::mediators::Schema;
 use crate::mediators::values::text::Text;
 use crate::program::{Endpoint, EndpointId, EndpointKind, Program, Timeout};
 
-/// What is wrong with a policy.
+/// A problem of a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyProblem {
     /// The parameter, if one is to blame.
@@ -58,7 +58,7 @@ impl<'p> PolicyReading<'p> {
         found
     }
 
-    /// Notes what is wrong with a parameter. The caller has nothing else to return then.
+    /// Notes the problem of a parameter. The caller returns without a result then.
     pub(super) fn reject<T>(
         &mut self,
         name: &str,

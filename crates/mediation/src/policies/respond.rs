@@ -132,7 +132,7 @@ pub(super) const CACHE_TIMEOUT: &str = "cacheTimeoutInSeconds";
 /// Source: WSO2's `x-wso2-response-cache`.
 const CACHE_S: u32 = 300;
 
-/// What [`super::RESPONSE_CACHE`] is as a step: nothing, since the host has the cache.
+/// [`super::RESPONSE_CACHE`] as a step: it has no effect, since the host has the cache.
 #[derive(Debug)]
 struct Cache;
 

@@ -134,7 +134,7 @@ impl Content {
         if is_checked { BodyUse::Read } else { BodyUse::Untouched }
     }
 
-    /// What is wrong with the body.
+    /// Problem of the body.
     fn violation(&self, message: &Message, budget: &Budget) -> Result<Option<String>, Failure> {
         if self.0.is_empty() {
             return Ok(None);
@@ -172,7 +172,7 @@ impl Content {
     }
 }
 
-/// What the validator cannot read, such as a number without end, does not match.
+/// A value that the validator cannot read, such as an endless number, does not match.
 fn judged(error: Result<Option<String>, Failure>) -> Result<Option<String>, Failure> {
     error.or_else(|failure| match failure.code {
         Code::MALFORMED_BODY => Ok(Some(failure.into_message())),
@@ -194,7 +194,7 @@ struct Parameter {
     required: bool,
     /// Whether a text may be a number, `true` or `false`; otherwise it is one only if the text does not match.
     is_plain: bool,
-    /// Of a list; `None`: one value. A query may repeat the parameter instead.
+    /// Separator of a list; `None`: one value. A query may repeat the parameter instead.
     separator: Option<char>,
     is_repeated: bool,
     /// `None`: it must only be there.
@@ -212,7 +212,7 @@ impl Parameter {
             Place::Path => {
                 let name = format!("uri.var.{}", self.name);
                 let value = message.properties.get(PropertyScope::Synapse, &name);
-                // A `+` in a path is no space.
+                // A `+` in a path is not a space.
                 let decoded = |text: &str| uri_template::decode(&text.replace('+', "%2B"));
                 value.map(|value| decoded(&value.text())).into_iter().collect()
             }

@@ -107,7 +107,7 @@ pub struct Program {
     pub(crate) entries: HashMap<String, Entry>,
     /// Local entries that `get-property()` names.
     pub(crate) entry_values: HashMap<String, PropertyValue>,
-    /// What expressions read as `configs.NAME`.
+    /// Values that expressions read as `configs.NAME`.
     pub(crate) configs: HashMap<String, String>,
     /// Whether an artefact mentions [`ORIGINAL`].
     pub(crate) keeps_original: bool,
@@ -118,7 +118,7 @@ pub struct Program {
     pub(crate) throttles: usize,
     /// The `id`s of the throttles.
     pub(crate) throttle_groups: Vec<String>,
-    /// What each sequence needs of the body, with all that it may enter.
+    /// The body use of each sequence, with all sequences that it may enter.
     pub(crate) body_uses: Vec<BodyUse>,
     /// Which sequences [`Program::passes_through`] may follow.
     pub(crate) passable: Vec<bool>,
@@ -184,7 +184,7 @@ impl Program {
         &self.apis
     }
 
-    /// What expressions read as `configs.NAME`.
+    /// Values that expressions read as `configs.NAME`.
     #[must_use]
     pub fn config(&self, name: &str) -> Option<&str> {
         self.configs.get(name).map(String::as_str)
@@ -202,14 +202,13 @@ impl Program {
         self.mapping = (valid.count() > 0).then(|| Arc::new(rules));
     }
 
-    /// What a run of `sequence` may need of the body, with all that it may enter.
+    /// The body use of a run of `sequence`, with all sequences that it may enter.
     #[must_use]
     pub fn body_use(&self, sequence: SequenceId) -> BodyUse {
         self.body_uses.get(sequence.0 as usize).copied().unwrap_or(BodyUse::Rewritten)
     }
 
-    /// What an endpoint needs of the body of what is sent there, with its members, as far as that is known before there is
-    /// a message.
+    /// An endpoint's use of the body of messages sent there, with its members, as far as it is known without a message.
     #[must_use]
     pub fn endpoint_use(&self, id: EndpointId) -> BodyUse {
         let (mut all, mut seen) = (BodyUse::Untouched, BTreeSet::new());
@@ -249,7 +248,7 @@ impl Program {
         self.sequences.get(sequence.0 as usize)
     }
 
-    /// Computes what each sequence needs: the maximum over everything that it can reach.
+    /// Computes the body use of each sequence: the maximum over everything that it can reach.
     pub(crate) fn link(&mut self) {
         for (number, api) in self.apis.iter_mut().enumerate() {
             api.number = number;
@@ -302,7 +301,7 @@ pub struct Endpoint {
     pub kind: EndpointKind,
     pub format: Option<EndpointFormat>,
     pub timeout: Timeout,
-    /// The longest wait for the response, in milliseconds, if the message says it.
+    /// The longest wait for the response, in milliseconds, if the message sets it.
     pub(crate) timeout_of: Option<Expression>,
     /// `None`: by the host's own rule.
     pub suspend: Option<Suspend>,
@@ -311,18 +310,19 @@ pub struct Endpoint {
     pub credentials: Option<Credentials>,
     /// `enableAddressing`
     pub(crate) addressing: Option<Addressing>,
-    /// A WSDL says where it is.
+    /// The address in a WSDL.
     pub is_wsdl: bool,
     /// As a member of a group by weight.
     pub(crate) weight: Option<u32>,
-    /// The charset that bodies are written in, whatever their `CHARACTER_SET_ENCODING`: see [`Program::charset_of`].
+    /// The charset that bodies are written in, regardless of `CHARACTER_SET_ENCODING`: see [`Program::charset_of`].
     pub(crate) charset: Option<Box<str>>,
-    /// What is set on every message that is sent there; not of a member of a group.
+    /// Properties set on every message that is sent there; empty for a member of a group.
     pub properties: Arc<[Box<dyn Mediator>]>,
 }
 
 impl Endpoint {
-    /// What it needs of the body of what is sent there; of a group, without its members. Addressing needs it of SOAP only.
+    /// Its use of the body of messages sent there; for a group, without its members. Addressing reads bodies of SOAP
+    /// only.
     #[must_use]
     pub fn body_use(&self) -> BodyUse {
         let converts = self.format.and_then(EndpointFormat::content_type).is_some();
@@ -393,7 +393,7 @@ pub(crate) enum Addressing {
     Submission,
 }
 
-/// What an endpoint is. Of a group, the host chooses the member.
+/// Kind of endpoint. The host chooses the member of a group.
 #[derive(Clone, Debug, Default)]
 pub enum EndpointKind {
     /// A fixed URL; `REST_URL_POSTFIX` is appended, unless SOAP is sent.
@@ -410,7 +410,7 @@ pub enum EndpointKind {
     Default,
     /// Another endpoint, whose name is known when the message is there.
     Computed(Expression),
-    /// One of several, by turns; the next one after a failure if `fails_over`.
+    /// A group whose members take turns; the next one after a failure if `fails_over`.
     LoadBalance { members: Vec<EndpointId>, weights: Vec<u32>, fails_over: bool },
     /// The first that is not suspended; after a failure the next one.
     Failover { members: Vec<EndpointId>, fails_back: bool },
@@ -421,7 +421,7 @@ pub enum EndpointKind {
 }
 
 impl EndpointKind {
-    /// Of those that get what is written once for all of them.
+    /// Members that get one message, written once for all of them.
     pub(crate) fn members(&self) -> &[EndpointId] {
         match self {
             Self::LoadBalance { members, .. } | Self::Failover { members, .. } => members,
@@ -437,7 +437,7 @@ impl EndpointKind {
     }
 }
 
-/// What an endpoint expects of the body, whatever the message's `messageType`.
+/// Format that an endpoint expects, regardless of the message's `messageType`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndpointFormat {
     Soap11,
@@ -476,7 +476,7 @@ impl Default for Timeout {
     }
 }
 
-/// What happens when the time is over.
+/// Action when the time is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeoutAction {
     /// The error handler takes over.
@@ -490,9 +490,10 @@ pub enum TimeoutAction {
 pub struct Suspend {
     /// The errors that suspend it at once, perhaps none; absent: all that do not mark it.
     pub codes: Option<Vec<u32>>,
-    /// Zero: it is never suspended. `None`: the default, whatever the maximum.
+    /// Zero: it is never suspended. `None`: the default, regardless of the maximum.
     pub initial_ms: Option<u32>,
-    /// Below zero, as tools write -1: each suspension after the first lasts as long as the default, whatever the maximum.
+    /// Below zero, as tools write -1: each suspension after the first lasts as long as the default, regardless of the
+    /// maximum.
     pub factor: f64,
     pub maximum_ms: u32,
     /// The errors after which it is only marked.

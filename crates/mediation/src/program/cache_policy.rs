@@ -1,11 +1,11 @@
-//! What the mediator `cache` keeps.
+//! Settings of the mediator `cache`.
 
 use super::{Pattern, Scene};
 use crate::error::Failure;
 use crate::limits;
 use crate::message::{Message, PropertyScope};
 
-/// What a `cache` keeps, and how long.
+/// The responses that a `cache` keeps, and how long.
 #[derive(Debug)]
 pub(crate) struct CachePolicy {
     pub(crate) timeout_ms: i64,
@@ -33,7 +33,7 @@ pub(crate) enum Excluded {
 const VOLATILE: &[&str] = &["date", "user-agent"];
 
 impl CachePolicy {
-    /// What identifies the request. `None`: its responses are not kept.
+    /// The key of the request. `None`: its responses are not kept.
     pub(crate) fn key(
         &self,
         scene: &Scene<'_>,

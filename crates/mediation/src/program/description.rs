@@ -1,4 +1,4 @@
-//! What services say of themselves: `?wsdl` of a proxy, `?swagger.json` of an API.
+//! Descriptions of services: `?wsdl` of a proxy, `?swagger.json` of an API.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ pub struct Wsdl {
     imported: Vec<(String, Text)>,
 }
 
-/// What is between the addresses of the service.
+/// Text between the addresses of the service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Text(Vec<String>);
 
@@ -28,7 +28,7 @@ impl Wsdl {
         Self::new(&document, &[]).ok_or_else(|| "not a WSDL document".to_owned())
     }
 
-    /// `None`: the document is no WSDL.
+    /// `None`: the document is not a WSDL.
     pub(crate) fn new(
         document: &xml::Document,
         imported: &[(String, xml::Document)],
@@ -171,7 +171,7 @@ fn generated(name: &str, url: &str) -> String {
 const METHODS: [&str; 7] = ["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS"];
 
 impl Api {
-    /// Its description as JSON or YAML: what `publishSwagger` names, if that is in this format.
+    /// Its description as JSON or YAML: the document of `publishSwagger`, if that is in this format.
     #[must_use]
     pub fn swagger(&self, is_json: bool, url: &str) -> String {
         let published = self.swagger.as_deref().filter(|text| !is_json || is_object(text));

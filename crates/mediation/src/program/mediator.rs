@@ -1,4 +1,4 @@
-//! What a mediator is, and what it asks of the run.
+//! The trait of mediators, and their requests to the run.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -12,7 +12,7 @@ use crate::program::{EndpointId, Scene, SequenceId};
 
 /// One step of a sequence, compiled from its element.
 pub trait Mediator: fmt::Debug + Send + Sync {
-    /// What it needs of the body. The run asks for the body of a message only if a step requires it.
+    /// Its use of the body. The run asks for the body of a message only if a step requires it.
     fn body_use(&self) -> BodyUse {
         BodyUse::Untouched
     }
@@ -22,7 +22,7 @@ pub trait Mediator: fmt::Debug + Send + Sync {
         Vec::new()
     }
 
-    /// What it costs to mediate one byte of the body, roughly, in nanoseconds. See [`crate::Event::Heavy`].
+    /// Approximate cost of mediating one byte of the body, in nanoseconds. See [`crate::Event::Heavy`].
     fn ns_per_byte(&self) -> u64 {
         match self.body_use() {
             BodyUse::Untouched => 0,
@@ -36,7 +36,7 @@ pub trait Mediator: fmt::Debug + Send + Sync {
         self.ns_per_byte()
     }
 
-    /// Whether it may take long, whatever the size of the body. See [`crate::Event::Heavy`].
+    /// Whether it may take long, regardless of the size of the body. See [`crate::Event::Heavy`].
     fn is_long(&self) -> bool {
         false
     }
@@ -94,7 +94,8 @@ pub trait Mediator: fmt::Debug + Send + Sync {
         Ok(Next::Continue)
     }
 
-    /// Combines what each of the messages had that [`Next::Collect`] brought together: the first continues, as `message`.
+    /// Combines the collected values of the messages that [`Next::Collect`] brought together: the first continues, as
+    /// `message`.
     ///
     /// # Errors
     /// As [`Mediator::mediate`].
@@ -107,7 +108,7 @@ pub trait Mediator: fmt::Debug + Send + Sync {
         Ok(Next::Continue)
     }
 
-    /// Whether the response to what it sent is no failure of this step. Its body may still stream.
+    /// Whether the response to its message counts as a success of this step. The body may still stream.
     ///
     /// # Errors
     /// It is one; the budget.
@@ -156,7 +157,7 @@ pub enum Next {
 }
 
 impl Next {
-    /// As [`Mediator::choose`] says.
+    /// The choice of [`Mediator::choose`].
     pub(crate) fn chosen(sequence: Option<SequenceId>) -> Self {
         sequence.map_or(Self::Continue, Self::Enter)
     }
@@ -181,7 +182,7 @@ impl Next {
         }
     }
 
-    /// What it keeps beside these messages, as it was charged, in bytes.
+    /// Bytes charged for its state beside these messages.
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::Fork(fork) => fork.parts.bytes(),
@@ -202,10 +203,10 @@ impl Next {
     }
 }
 
-/// What a mediator does to the way of a message, if it does nothing else.
+/// Effect of a mediator that only directs messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Routing {
-    /// [`Mediator::choose`] says which sequence is entered.
+    /// [`Mediator::choose`] returns the sequence that is entered.
     Chooses,
     /// A request is sent, and its response continues in the sequence for responses; without an address, a response goes
     /// back to the client.
@@ -230,7 +231,7 @@ pub struct Call {
 #[derive(Debug)]
 pub struct Fork {
     pub parts: Box<dyn Parts>,
-    /// What [`Collect`] finds them by.
+    /// Key by which [`Collect`] finds them.
     pub id: Option<Box<str>>,
     /// Whether the original continues with the next mediator.
     pub continues: bool,
@@ -254,17 +255,17 @@ pub trait Parts: fmt::Debug + Send {
         false
     }
 
-    /// What all have in common, when there is no next one: the message for an error handler.
+    /// The common state of all parts, after the last one: the message for an error handler.
     fn rest(self: Box<Self>) -> Option<Box<Message>>;
 
     /// Visits the messages that it holds.
     fn each(&mut self, each: &mut dyn FnMut(&mut Message));
 
-    /// What it holds besides, as it was charged, in bytes.
+    /// Bytes charged for its other state.
     fn bytes(&self) -> usize;
 }
 
-/// Those that were made already.
+/// Parts made already.
 impl Parts for VecDeque<Part> {
     fn left(&self) -> usize {
         self.len()
@@ -298,7 +299,8 @@ pub struct Scatter {
     /// Longest wait for the others, in milliseconds.
     pub timeout_ms: Option<u64>,
     /// The property that counts the parts, one after the other, as if they were one message: each begins with the head
-    /// and the properties that the one before it had at its end. Those of the last are for [`Mediator::join`].
+    /// and the properties that the one before it had at its end. The head and properties of the last are for
+    /// [`Mediator::join`].
     pub counter: Option<Box<str>>,
 }
 
@@ -311,7 +313,7 @@ pub struct Part {
     pub to: Option<To>,
 }
 
-/// What an `aggregate` keeps of a message.
+/// Values of a message that an `aggregate` keeps.
 #[derive(Debug)]
 pub struct Piece {
     /// JSON, or elements one after the other.
@@ -330,11 +332,11 @@ impl Piece {
 /// When the messages that come to an `aggregate` are complete.
 #[derive(Debug)]
 pub struct Collect {
-    /// Of this message; what failed fails the completion.
+    /// Value of this message; a failure fails the completion.
     pub piece: Result<Piece, Failure>,
-    /// Of the fork whose parts belong together.
+    /// The fork whose parts belong together.
     pub id: Option<Box<str>>,
-    /// What messages that belong together have in common, instead of their fork.
+    /// Common value of messages that belong together, instead of their fork.
     pub correlation: Option<String>,
     /// The number that suffices; without one, all parts of the fork.
     pub enough: Option<usize>,

@@ -31,7 +31,7 @@ impl Pattern {
     }
 
     /// # Errors
-    /// The text is too long for what is left of the budget.
+    /// The text is too long for the rest of the budget.
     pub(crate) fn matches(&self, text: &str, budget: &Budget) -> Result<bool, BudgetExceeded> {
         self.0.is_match(text, budget)
     }

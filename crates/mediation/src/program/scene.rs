@@ -1,4 +1,4 @@
-//! What a mediator may look at besides the message.
+//! Context that a mediator reads besides the message.
 
 use expression::{Budget, Expression, Value};
 
@@ -7,18 +7,18 @@ use crate::limits;
 use crate::message::{Message, PropertyValue};
 use crate::program::{Environment, Program, View};
 
-/// What a mediator may look at besides the message.
+/// Context that a mediator reads besides the message.
 pub struct Scene<'r> {
     pub program: &'r Program,
     pub environment: &'r dyn Environment,
     /// One for the whole run.
     pub budget: &'r Budget,
-    /// Of the sequence template that runs.
+    /// Parameters of the sequence template that runs.
     pub parameters: &'r [(String, PropertyValue)],
 }
 
 impl Scene<'_> {
-    /// Evaluates `expression`; what it refers to and does not exist is [`Value::Null`].
+    /// Evaluates `expression`; references to absent values are [`Value::Null`].
     ///
     /// # Errors
     /// As [`Expression::evaluate_within`].
@@ -36,7 +36,7 @@ impl Scene<'_> {
         }
     }
 
-    /// What `make` makes of `message`, charged by whoever keeps it: what it was charged so far is released, but for the
+    /// The result of `make` for `message`, to be charged by its owner: its charges so far are released, except for the
     /// views of the body.
     pub(crate) fn uncharged<T>(&self, message: &Message, make: impl FnOnce() -> T) -> T {
         let before = (self.budget.bytes_used(), message.kept());

@@ -11,7 +11,7 @@ use crate::error::Failure;
 use crate::message::{Arrival, Head, Message, PropertyScope, PropertyValue, Served};
 use crate::program::{EndpointId, Pattern, Program, SequenceId, Site, Wsdl, uri_template};
 
-/// What becomes of a message that comes in.
+/// Flow of an incoming message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flow {
     /// `inSequence`.
@@ -34,7 +34,7 @@ pub struct Transports {
 /// The listeners that a service is bound to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bindings {
-    /// Those of `[integration]`.
+    /// Listeners of `[integration]`.
     pub default: bool,
     /// Inbound endpoints, by name.
     pub inbounds: Vec<String>,
@@ -51,7 +51,8 @@ impl Default for Bindings {
 pub struct Proxy {
     pub name: String,
     pub transports: Transports,
-    /// Not to the default one with the parameter `inbound.only`: what an inbound endpoint dispatches still comes here.
+    /// Not bound to the default one with the parameter `inbound.only`; requests that an inbound endpoint dispatches
+    /// still come here.
     pub bindings: Bindings,
     pub flow: Flow,
     /// `publishWSDL`
@@ -72,10 +73,10 @@ pub struct Inbound {
     pub(crate) site: Site,
 }
 
-/// What serves a request to an inbound endpoint.
+/// Service of a request to an inbound endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InboundTarget {
-    /// Its own sequence.
+    /// The inbound endpoint's own sequence.
     Own,
     /// The proxy or API with the path, else the sequence `main`.
     Service,
@@ -117,7 +118,7 @@ pub struct Api {
     pub version: Option<String>,
     /// `version-type`, if it has a version.
     pub(crate) version_type: Option<&'static str>,
-    /// Its position in the program.
+    /// Position in the program.
     pub(crate) number: usize,
     pub transports: Transports,
     /// `binds-to`
@@ -134,12 +135,12 @@ pub struct Resource {
     pub methods: Vec<String>,
     pub path: ResourcePath,
     pub flow: Flow,
-    /// Its position in the API.
+    /// Position in the API.
     pub number: usize,
     pub(crate) conditions: Conditions,
 }
 
-/// What an API or a resource expects of a request besides its path and method. Source: Synapse's `API.canProcess` and
+/// Conditions of an API or a resource besides path and method. Source: Synapse's `API.canProcess` and
 /// `Resource.canProcess`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Conditions {
@@ -226,7 +227,7 @@ pub enum Matched<'p> {
     },
 }
 
-/// A resource, and what its path and the query say.
+/// A resource, and the parameters in path and query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found<'p> {
     pub api: &'p Api,
@@ -332,7 +333,7 @@ impl Program {
             resource.conditions.hold(asked) && resource.serves(asked.method)
         });
         let Some((resource, (_, variables))) = of_method.max_by(|one, other| {
-            // Of several as good ones the first.
+            // The first of equally good ones.
             one.1.0.cmp(&other.1.0).then(std::cmp::Ordering::Greater)
         }) else {
             let mut allowed: Vec<_> = of_path()
@@ -362,7 +363,7 @@ impl Api {
         self.conditions.are_of(host, secure)
     }
 
-    /// What tells it from others.
+    /// Key that distinguishes it from others.
     #[must_use]
     pub fn key(&self) -> String {
         model::api_key(&self.name, self.version.as_deref())
@@ -393,7 +394,7 @@ impl Api {
 }
 
 impl Resource {
-    /// What is wrong with the path.
+    /// Problem of the path.
     pub(crate) fn problem(&self) -> Option<String> {
         let (ResourcePath::Template(path) | ResourcePath::Mapping(path)) = &self.path else {
             return None;

@@ -7,7 +7,7 @@ struct Operator {
     mark: char,
     first: &'static str,
     separator: char,
-    /// Whether values have their names, and what follows the name of an empty one.
+    /// Whether values have their names, and the text after the name of an empty one.
     named: Option<&'static str>,
     /// Whether reserved characters stay.
     reserved: bool,
@@ -47,7 +47,7 @@ fn operator(inner: &str) -> Option<&'static Operator> {
     OPERATORS.iter().find(|operator| inner.starts_with(operator.mark))
 }
 
-/// Expands `template`; what has no value is left out.
+/// Expands `template`; variables without a value are left out.
 pub(crate) fn expand(template: &str, value: impl Fn(&str) -> Option<String>) -> String {
     let mut url = String::with_capacity(template.len());
     let mut rest = template;
@@ -101,7 +101,7 @@ pub(crate) fn encode(url: &mut String, value: &str, reserved: bool) {
     }
 }
 
-/// The text of a query parameter, without escapes and with spaces for `+`. What is no escape stays.
+/// The text of a query parameter, without escapes and with spaces for `+`. Invalid escapes stay.
 #[must_use]
 pub fn decode(text: &str) -> String {
     let digit = |byte: Option<&u8>| char::from(*byte?).to_digit(16);

@@ -10,13 +10,13 @@ use crate::error::Failure;
 use crate::message::{Format, Message, PropertyValue};
 use crate::program::{Memory, Program, Step};
 
-/// What expressions read that is not part of the message. The host supplies it.
+/// Values that expressions read outside of the message. The host supplies them.
 pub trait Environment {
     /// Milliseconds since the Unix epoch.
     fn unix_ms(&self) -> i64;
 
-    /// The identity of a message of the run. 0: of the request, which `get-property('MessageID')` returns unless the message
-    /// has its own; other numbers: of what is sent.
+    /// The identity of a message of the run. 0: of the request, which `get-property('MessageID')` returns unless the
+    /// message has its own; other numbers: of sent messages.
     fn message_id(&self, _number: u32) -> Option<Cow<'_, str>> {
         None
     }
@@ -39,7 +39,7 @@ pub trait Environment {
     /// Called after each mediator, for a trace.
     fn mediated(&self, _step: &Step, _message: &Message) {}
 
-    /// What mediators keep between messages. Without it `cache` finds nothing, and `throttle` accepts everything.
+    /// State that mediators keep between messages. Without it `cache` finds nothing, and `throttle` accepts everything.
     fn memory(&self) -> Option<&Memory> {
         None
     }
@@ -81,7 +81,7 @@ impl LogLevel {
 #[derive(Clone, Copy)]
 pub struct View<'m> {
     message: &'m Message,
-    /// Of the sequence template that runs.
+    /// Parameters of the sequence template that runs.
     parameters: &'m [(String, PropertyValue)],
     program: &'m Program,
     environment: &'m dyn Environment,

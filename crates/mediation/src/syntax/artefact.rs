@@ -1,4 +1,4 @@
-//! Which artefacts there are, what they use of each other, and which have errors.
+//! The existing artefacts, their references to each other, and those with errors.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
@@ -38,7 +38,7 @@ impl Artefacts {
         self.broken.contains(&self.current)
     }
 
-    /// Those with an error.
+    /// Artefacts with an error.
     pub(crate) fn broken(&self) -> impl Iterator<Item = usize> {
         self.broken.iter().copied()
     }
@@ -59,7 +59,7 @@ impl Artefacts {
         self.endpoints.get(&self.current).copied()
     }
 
-    /// The artefacts without an error of their own that use one with errors, directly or not, and what they use.
+    /// The artefacts without an error of their own that use one with errors, directly or not, and the used ones.
     pub(crate) fn spread(&self) -> BTreeMap<usize, Name> {
         let mut users: HashMap<usize, Vec<(usize, &Name)>> = HashMap::new();
         for (user, name) in &self.uses {

@@ -26,7 +26,7 @@ pub(crate) struct Reported {
 /// Compiles artefacts. One error rejects the artefact in which it is, and those that use it; the others are served.
 #[derive(Debug, Default)]
 pub struct Compiler {
-    /// The table of mediators, and those that are not supported, with what to use instead.
+    /// The table of mediators, and those that are not supported, with substitutes.
     pub(crate) mediators: &'static [Row],
     pub(crate) unserved: &'static [(&'static str, &'static str)],
     pub(crate) program: Program,
@@ -34,9 +34,9 @@ pub struct Compiler {
     pub(crate) entries: HashMap<String, Entry>,
     /// The registry, by path.
     pub(crate) resources: BTreeMap<String, Resource>,
-    /// Those of its resources that were used.
+    /// Used resources.
     pub(crate) resource_entries: HashMap<String, Entry>,
-    /// Compiled once, by key; or what is wrong with them.
+    /// Compiled once, by key; or their problems.
     pub(crate) stylesheets: HashMap<String, Result<Arc<Stylesheet>, String>>,
     pub(crate) diagnostics: Vec<Diagnostic>,
     /// By file; at most `DIAGNOSTICS_MAX` of them are kept.
@@ -49,7 +49,7 @@ pub struct Compiler {
     pub(crate) documents: BTreeMap<(String, String), Arc<[u8]>>,
     /// Endpoints that are another one, and its name.
     pub(crate) aliases: BTreeMap<String, String>,
-    /// Those whose WSDL a proxy publishes: where it names them, and how.
+    /// Endpoints whose WSDL a proxy publishes: the place and form of the reference.
     pub(crate) wsdl_endpoints: Vec<(Site, String, EndpointId)>,
     /// Groups of endpoints.
     pub(crate) groups: Vec<endpoint::Group>,

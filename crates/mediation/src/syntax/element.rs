@@ -1,4 +1,4 @@
-//! Reads one element: its attributes, and reports those that nobody reads.
+//! Reads one element: its attributes, and reports unread ones.
 
 use std::cell::{Cell, RefCell};
 
@@ -7,7 +7,7 @@ use expression::Expression;
 
 use super::{Compiler, expression_help};
 
-/// What a designer notes for readers, as an attribute of any element or as a child.
+/// Notes of a designer for readers, as an attribute of any element or as a child.
 const NOTE: &str = "description";
 const IGNORED_CHILDREN: &[&str] = &[NOTE, "comment"];
 
@@ -17,7 +17,7 @@ pub struct Element<'d> {
     node: xml::Node<'d>,
     read: RefCell<Vec<&'static str>>,
     children_read: RefCell<Vec<String>>,
-    /// Whoever reads them reports those that it does not know.
+    /// Their reader reports unknown ones.
     all_children_read: Cell<bool>,
 }
 
@@ -31,7 +31,7 @@ impl<'d> Element<'d> {
         }
     }
 
-    /// The node itself; whoever asks for it reads its children.
+    /// The node itself, for a caller that reads its children.
     pub(crate) fn node(&self) -> xml::Node<'d> {
         self.all_children_read.set(true);
         self.node
@@ -223,7 +223,7 @@ impl<'d> Element<'d> {
         }
     }
 
-    /// Synapse looks for what it knows, and ignores the rest.
+    /// Synapse looks for known names, and ignores the rest.
     fn ignored(
         &self,
         compiler: &mut Compiler,

@@ -17,7 +17,7 @@ use crate::program::{Endpoint, EndpointFormat, EndpointId, EndpointKind, Mediato
 pub(crate) use group::Group;
 pub(crate) use template::Template;
 
-/// Of a port of a service in WSDL.
+/// Address of a port of a service in WSDL.
 fn address(wsdl: xml::Node<'_>, service: &str, port: &str) -> Option<String> {
     let named = |node: &xml::Node<'_>, local: &str, name: &str| {
         node.is_element() && node.local_name() == local && node.attribute("", "name") == Some(name)
@@ -129,7 +129,7 @@ impl Compiler {
         Some(Endpoint { properties: properties.into(), charset, weight, ..endpoint })
     }
 
-    /// The property that says how many messages in turn a member of a group gets.
+    /// The property with the number of messages in turn that a member of a group gets.
     fn weight(&mut self, element: &Element<'_>) -> Option<u32> {
         element.ignore(&["name", "scope"]);
         let value = element.required(self, "value")?;
@@ -141,7 +141,7 @@ impl Compiler {
         weight
     }
 
-    /// What is set on every message that is sent there.
+    /// Properties set on every message that is sent there.
     fn endpoint_property(&mut self, element: &Element<'_>) -> Option<Box<dyn Mediator>> {
         let property = (self.row("property")?.compile)(self, element)?;
         element.finish(self);
@@ -234,7 +234,7 @@ impl Compiler {
             ("get", Some(EndpointFormat::Get)),
         ];
         let format = child.choice(self, "format", &formats)?;
-        // Whoever compiles the whole endpoint reads it.
+        // The compiler of the whole endpoint reads it.
         child.ignore(&["encoding"]);
         let optimize = child.optional("optimize").filter(|value| matches!(*value, "mtom" | "swa"));
         if let Some(optimize) = optimize {

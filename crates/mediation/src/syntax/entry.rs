@@ -31,7 +31,7 @@ impl Compiler {
     pub(crate) fn document(&mut self, element: &Element<'_>, name: &str) -> Option<Arc<[u8]>> {
         let key = (self.file.to_string(), name.trim().to_owned());
         let found = self.documents.get(&key).cloned();
-        // Else whoever could not read it has said why.
+        // Otherwise its reader has reported the reason.
         if found.is_none() && !self.artefacts.is_broken() {
             let help = "write the document into the artefact";
             self.error(element, format!("`{name}` was not read"), Some(help));
@@ -39,7 +39,7 @@ impl Compiler {
         found
     }
 
-    /// Of a resource; whether it is XML is found out once.
+    /// A resource; its XML is parsed once.
     fn registry_entry(&mut self, key: &str) -> Option<Entry> {
         let path = model::resource_path(key)?;
         if let Some(known) = self.resource_entries.get(&path) {

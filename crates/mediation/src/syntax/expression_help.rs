@@ -1,9 +1,9 @@
-//! What to write instead of an expression that is rejected.
+//! Substitutes for rejected expressions.
 
 use base::names;
 use xpath::synapse::SynapseXPath;
 
-/// Help for a rejected `source`, whose error is `message`. `None`: the message says enough.
+/// Help for a rejected `source`, whose error is `message`. `None`: the message suffices.
 pub(crate) fn help(source: &str, message: &str) -> Option<String> {
     let text = source.trim();
     // A frequent function of Micro Integrator, which has a vault of its own.

@@ -24,18 +24,18 @@ pub use element::Element;
 /// Synapse's configuration language.
 pub const NAMESPACE: &str = "http://ws.apache.org/ns/synapse";
 
-/// A mediator's element, and what makes it.
+/// A mediator's element, and its constructor.
 #[derive(Debug)]
 pub struct Row {
     /// The element's local name.
     pub element: &'static str,
     /// Compiles the element. `None` if an error was reported.
     pub compile: fn(&mut Compiler, &Element<'_>) -> Option<Box<dyn Mediator>>,
-    /// What it does, after "it".
+    /// Description, after "it".
     pub about: &'static str,
     /// Its attributes and child elements.
     pub attributes: &'static str,
-    /// What differs from Micro Integrator.
+    /// Differences from Micro Integrator.
     pub differs: &'static str,
 }
 
@@ -44,11 +44,11 @@ pub(crate) fn in_registry_or(name: &str) -> Cow<'_, str> {
     model::resource_path(name).map_or(Cow::Borrowed(name), Cow::Owned)
 }
 
-/// `node`, of an artefact, as a document of its own. Of the namespaces around it, it declares those whose prefixes occur in it: as in
-/// Micro Integrator, what is inserted into it does not come into the namespace of the artefact.
+/// `node`, of an artefact, as a document of its own. It declares the namespaces around it whose prefixes occur in it:
+/// as in Micro Integrator, nodes inserted into it do not come into the namespace of the artefact.
 #[must_use]
 pub fn serialise(node: xml::Node<'_>) -> Vec<u8> {
-    // What is before each colon: a prefix, or something that ends with it.
+    // The text before each colon: a prefix, or a longer name that ends with it.
     let mut mentioned = BTreeSet::new();
     for part in std::iter::once(node).chain(node.descendants()) {
         let own = (!part.is_element()).then(|| part.text());

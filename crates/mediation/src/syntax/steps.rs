@@ -87,7 +87,7 @@ impl Compiler {
         self.mediators.iter().find(|row| row.element == element)
     }
 
-    /// What to use instead of a mediator that is not supported.
+    /// Substitute for a mediator that is not supported.
     fn instead_of(&self, element: &str) -> Option<&'static str> {
         // An operation of a connector, such as `email.send`.
         if element.contains('.') {
@@ -106,7 +106,7 @@ impl Compiler {
             let message = format!("`{name}` is not in Synapse's namespace");
             return self.reject(&element, message, Some(&format!("declare xmlns=\"{NAMESPACE}\"")));
         }
-        // What a designer notes for readers.
+        // Notes of a designer for readers.
         if matches!(name, "description" | "comment") {
             return None;
         }

@@ -8,7 +8,7 @@ use crate::message::{Message, PropertyScope};
 use crate::program::{Pattern, Scene};
 use crate::syntax::{Compiler, Element};
 
-/// What a message has to be like.
+/// Condition on a message.
 #[derive(Debug)]
 pub(crate) enum Condition {
     All(Vec<Self>),
@@ -17,7 +17,7 @@ pub(crate) enum Condition {
     Test { of: Of, pattern: Pattern },
 }
 
-/// What a condition looks at.
+/// Source of the text that a condition compares.
 #[derive(Debug)]
 pub(crate) enum Of {
     Url(Part),
@@ -38,7 +38,7 @@ impl Condition {
     /// `address`: that of the message.
     ///
     /// # Errors
-    /// A text is too long for what is left of the budget.
+    /// A text is too long for the rest of the budget.
     pub(crate) fn holds(
         &self,
         address: &Address,

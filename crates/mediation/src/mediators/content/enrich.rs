@@ -50,7 +50,7 @@ enum Target {
     Json(Vec<Expression>),
     /// The name of a member of an object.
     Key(Expression),
-    /// What is removed from a property in JSON.
+    /// Part that is removed from a property in JSON.
     InProperty(Box<str>, Vec<Expression>),
     Envelope,
     /// And the whole of a body in JSON.
@@ -256,7 +256,7 @@ impl Enrich {
                     Some(document) => insert(document, payload, &piece, action, budget),
                     None => Ok(()),
                 },
-                // As Synapse does: what has nothing beside it is the payload.
+                // As in Synapse: a node without siblings is the payload.
                 (None, Piece::Xml(documents)) => {
                     message.body.replace_payload(all_written(&documents, budget)?, budget)
                 }

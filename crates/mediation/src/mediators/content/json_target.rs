@@ -1,5 +1,5 @@
-//! Targets of `enrich` inside JSON: what a path selects is replaced, added to, or removed. The rest of the text stays
-//! as it is, byte for byte.
+//! Targets of `enrich` inside JSON: the values that a path selects are replaced, extended, or removed. The rest of the
+//! text stays as it is, byte for byte.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::message::{Format, Message, PropertyValue};
 use crate::program::{LogLevel, Scene};
 use crate::syntax::{Compiler, Element};
 
-/// What happens to each value that the path selects.
+/// Change of each value that the path selects.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Edit<'e> {
     Replace(&'e str),
@@ -111,8 +111,8 @@ fn edited_at(
     edited(root, &matches, edit, scene).map(Some)
 }
 
-/// Whether what a path does not select is only missing: there is the object that would have the member, or the array that
-/// would have the item. Source: Jayway JsonPath's `PathToken.handleObjectProperty` and `handleArrayIndex`.
+/// Whether the target of a path is only missing: the object exists that would have the member, or the array that would
+/// have the item. Source: Jayway JsonPath's `PathToken.handleObjectProperty` and `handleArrayIndex`.
 fn could_be(
     target: &Expression,
     context: &dyn EvalContext,
@@ -128,7 +128,7 @@ fn could_be(
     }
 }
 
-/// The path without its last step, and what that step is one of. `None`: a part of it is computed.
+/// The path without its last step, and the kind of that step. `None`: a part of it is computed.
 fn parent(source: &str) -> Option<(String, json::Kind)> {
     let (open, inner, close) =
         [("json-eval(", ")"), ("${", "}")].into_iter().find_map(|(open, close)| {

@@ -1,4 +1,4 @@
-//! `jsontransform`: makes the payload JSON whose values have the types that a JSON Schema, or a property, says.
+//! `jsontransform`: makes the payload JSON whose values have the types of a JSON Schema, or of a property.
 
 use expression::{BodyUse, json};
 use serde_json::Value;
@@ -11,7 +11,7 @@ use crate::message::Message;
 use crate::program::{Mediator, Next, Scene};
 use crate::syntax::{Compiler, Element};
 
-/// The property that says whether texts may become numbers and the like.
+/// The property by which texts may become numbers and the like.
 const AUTO_PRIMITIVE: &str = "synapse.commons.json.output.autoPrimitive";
 
 #[derive(Debug)]
@@ -65,7 +65,7 @@ impl JsonTransform {
                 out.end();
             }
             (_, Some("array")) => {
-                // One element of XML is no array yet.
+                // A single element of XML is not an array yet.
                 out.begin_array();
                 self.convert(value, items(schema, 0), out);
                 out.end();

@@ -1,4 +1,4 @@
-//! What a key names: a local entry or a registry resource, known at load or computed from the message.
+//! The artefact that a key names: a local entry or a registry resource, known at load or computed from the message.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,7 +14,7 @@ use crate::syntax::{Compiler, Element};
 
 type Make<T> = Box<dyn Fn(&Entry) -> Result<T, String> + Send + Sync>;
 
-/// What an entry was made into, or what is wrong with it.
+/// The compiled entry, or its problem.
 type Made<T> = Result<Arc<T>, String>;
 
 pub(crate) enum Keyed<T> {
@@ -65,7 +65,7 @@ impl<T> Keyed<T> {
     }
 
     /// # Errors
-    /// There is no such entry, or it is invalid.
+    /// The entry does not exist, or is invalid.
     pub(crate) fn get(&self, scene: &Scene<'_>, message: &Message) -> Result<Arc<T>, Failure> {
         let (key, make, made) = match self {
             Self::Fixed(fixed) => return Ok(Arc::clone(fixed)),

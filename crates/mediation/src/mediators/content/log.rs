@@ -148,7 +148,7 @@ pub(crate) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
     for child in element.children() {
         match child.name() {
             "property" => {
-                // What a property of the same form has.
+                // Attributes that a property of the same form has.
                 child.ignore(&["scope", "type", "action"]);
                 let name = child.required(compiler, "name")?;
                 properties.push((name.into(), child.value_or_expression(compiler)?));

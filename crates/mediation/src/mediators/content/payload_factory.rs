@@ -19,13 +19,13 @@ const EXPECTED_BYTES_MAX: usize = 16 << 10;
 struct PayloadFactory {
     template: Keyed<Template>,
     media: MediaType,
-    /// The bytes that a body has before it grows: what the last one needed.
+    /// The initial capacity of a body, in bytes: the size of the last one.
     expected: AtomicUsize,
 }
 
 #[derive(Debug)]
 enum Template {
-    /// With the format of the envelope that it makes, if its text says that before the first value.
+    /// With the format of the envelope that it makes, if its text shows that before the first value.
     Default(PayloadTemplate, Option<Format>),
     FreeMarker(FreeMarker),
 }

@@ -7,7 +7,7 @@ use expression::{Budget, Value, json};
 
 use crate::error::Failure;
 
-/// What is copied.
+/// The copied part.
 #[derive(Clone, Debug)]
 pub(crate) enum Piece {
     Xml(Vec<Arc<xml::Document>>),

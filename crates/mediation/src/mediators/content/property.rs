@@ -160,7 +160,7 @@ impl Mediator for Property {
 }
 
 impl Property {
-    /// `None`: what does not exist.
+    /// `None` for a value that does not exist.
     fn evaluate(
         &self,
         name: &str,
@@ -371,7 +371,7 @@ fn warn_of_unserved(
 ) {
     let scope = of_transport(scope);
     let known = KNOWN.iter().find(|known| known.scope == scope && known.name == name);
-    // What is off by default may be switched off.
+    // A feature that is off by default may be switched off.
     let is_off = element.attribute("value").is_some_and(|of| of.eq_ignore_ascii_case("false"));
     if let Some(Known { effect: Effect::Unserved(help), .. }) = known.filter(|_| !is_off) {
         compiler.warning(element, format!("the property `{name}` has no effect"), Some(help));

@@ -186,7 +186,7 @@ fn replace_all(text: &str, regex: &Regex, with: &str, budget: &Budget) -> Result
 }
 
 impl Address {
-    /// That of the message, or the one in a property.
+    /// The URI of the message, or the one in a property.
     ///
     /// # Errors
     /// It is malformed.

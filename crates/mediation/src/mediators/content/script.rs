@@ -1,8 +1,8 @@
 //! `script`: runs JavaScript on the message, in QuickJS. The engine lives as long as one message in one mediator, so
 //! that nothing survives. It gets the message as JSON and returns its changes as JSON; it calls nothing of the host.
 //!
-//! Its time is charged to the run's budget by the engine's interrupts, and by the processor time between them if that is
-//! long. Its memory has a limit.
+//! The time of a script is charged to the run's budget by the engine's interrupts, and by the processor time between
+//! them if that is long. The memory has a limit.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -26,12 +26,12 @@ const PRELUDE: &str = include_str!("script.js");
 
 #[derive(Debug)]
 struct Script {
-    /// Its last value is the mediator's result: false stops the message.
+    /// The script's last value is the mediator's result: false stops the message.
     source: String,
     uses: Uses,
 }
 
-/// What a script mentions, so that nothing else is prepared.
+/// Objects that a script mentions; no others are prepared.
 #[derive(Clone, Copy, Debug)]
 struct Uses {
     json: bool,
@@ -49,7 +49,7 @@ const SCOPES: &[(&str, PropertyScope)] = &[
     ("variable", PropertyScope::Variable),
 ];
 
-/// Properties of the head that scripts ask for. Those that are set take their place.
+/// Properties of the head that scripts ask for, unless they were set.
 const OF_HEAD: &[(PropertyScope, &str)] = &[
     (PropertyScope::Synapse, "REST_FULL_REQUEST_PATH"),
     (PropertyScope::Synapse, "REST_METHOD"),
@@ -69,7 +69,7 @@ const JAVA: &[&str] = &["importPackage", "importClass", "JavaImporter", "Java.ty
 const PACKAGES: &[&str] =
     &["java.", "javax.", "org.apache.", "org.wso2.", "org.json.", "com.google."];
 
-/// What scripts for E4X have that is JavaScript otherwise.
+/// Syntax of scripts for E4X that is valid JavaScript otherwise.
 const E4X: &[&str] = &["new XML(", "new XMLList(", "XMLList(", "default xml namespace"];
 
 /// The methods of `mc`, which script.js defines.
@@ -142,7 +142,7 @@ impl Script {
         Ok(out.finish().text().to_owned())
     }
 
-    /// What the script changed, as JSON.
+    /// The changes by the script, as JSON.
     fn run(&self, input: &str, budget: &Budget) -> Result<String, Failure> {
         budget.charge_scanning(input.len())?;
         budget.charge_steps(limits::SCRIPT_START_STEPS)?;
@@ -411,7 +411,7 @@ fn is_name(source: &str, name: &str) -> bool {
     before_code(source, name).any(|before| !is_inner(before))
 }
 
-/// What is before each `part` of the script that cannot be in a comment or a string.
+/// The text before each `part` of the script that cannot be in a comment or a string.
 fn before_code<'s>(source: &'s str, part: &str) -> impl Iterator<Item = &'s str> {
     source.match_indices(part).filter_map(|(at, _)| source.get(..at)).filter(|before| {
         let line = before.rsplit('\n').next().unwrap_or_default();
@@ -422,8 +422,8 @@ fn before_code<'s>(source: &'s str, part: &str) -> impl Iterator<Item = &'s str>
     })
 }
 
-/// A member that XML has in E4X and a text has not, such as `p.symbol` behind `p = mc.getPayloadXML()`. What this does not
-/// find fails when it runs.
+/// A member that XML has in E4X and a text has not, such as `p.symbol` behind `p = mc.getPayloadXML()`. Uses that this
+/// does not find fail at run time.
 fn xml_member(source: &str) -> Option<String> {
     let is_part = |next: char| next.is_alphanumeric() || matches!(next, '_' | '$');
     let name_of =
@@ -504,15 +504,15 @@ fn evaluate<'js>(
     context.eval_with_options(source, options).catch(context)
 }
 
-/// What went wrong, and where in the script, which begins behind so many lines.
+/// The problem, and its place in the script, which begins after that many lines.
 fn said(error: CaughtError<'_>, before: usize) -> String {
-    // What QuickJS throws when it cannot allocate an error.
+    // The exception of QuickJS when it cannot allocate an error.
     if matches!(&error, CaughtError::Value(value) if value.is_null()) {
         return "it needs too much memory, or throws `null`".to_owned();
     }
     let text = error.to_string();
     let what = text.lines().next().unwrap_or_default().trim_start_matches("Error: ");
-    // What it throws when it still can.
+    // The exception of QuickJS when it still can.
     let what = if what.ends_with("out of memory") { "it needs too much memory" } else { what };
     let place = text.lines().skip(1).find_map(|line| line.split_once(NAME)?.1.strip_prefix(':'));
     let place = place.and_then(|place| place.trim_end_matches(')').split_once(':'));

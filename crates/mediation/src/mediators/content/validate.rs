@@ -28,7 +28,7 @@ struct Validate {
 pub(crate) struct Schema {
     validator: Validator,
     value: serde_json::Value,
-    /// Its bytes, and those of what it refers to: see [`charge`].
+    /// Bytes of the schema, and of those that it refers to: see [`charge`].
     size: usize,
     /// Whether a search for the first violation takes no longer than the check.
     is_flat: bool,
@@ -75,7 +75,7 @@ impl Mediator for Validate {
 }
 
 impl Validate {
-    /// What the message violates, with its place.
+    /// The violation in the message, with its place.
     fn error(&self, scene: &Scene<'_>, message: &Message) -> Result<Option<String>, Failure> {
         let text = match &self.source {
             Some(source) => subject(source, scene, message)?.unwrap_or_default(),
@@ -105,7 +105,7 @@ struct Found {
     known: HashMap<String, serde_json::Value>,
     /// The first that was not known.
     missing: Option<String>,
-    /// Of the known ones.
+    /// Number among the known ones.
     bytes: usize,
 }
 
@@ -133,7 +133,7 @@ impl Retrieve for Others {
 /// The scheme of the URIs of local entries.
 const LOCAL: &str = "entry:/";
 
-/// The URI of the schema that a key names, for what it refers to.
+/// The URI of the schema that a key names, for its references.
 fn uri_of(key: &str) -> String {
     let path = model::resource_path(key);
     let mut uri = if path.is_some() { String::new() } else { LOCAL.to_owned() };
@@ -156,7 +156,7 @@ impl Schema {
         &self.value
     }
 
-    /// What a JSON text violates, with its place if the schema has no branches.
+    /// The violation in a JSON text, with its place if the schema has no branches.
     ///
     /// # Errors
     /// It is not JSON; the budget.
@@ -186,7 +186,8 @@ impl Schema {
         text.get(..end).map(str::to_owned)
     }
 
-    /// The schema that a key names. Those that it refers to are local entries or registry resources, if its key is fixed.
+    /// The schema that a key names. Schemas that it refers to are local entries or registry resources, if its key is
+    /// fixed.
     pub(crate) fn compile(
         compiler: &mut Compiler,
         element: &Element<'_>,
@@ -346,7 +347,7 @@ pub(crate) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
                 child.ignore(&["name", "value"]);
                 compiler.warning(&child, "`feature` has no effect on a JSON Schema", None);
             }
-            // Of an XML Schema.
+            // Namespace of an XML Schema.
             "resource" => {
                 compiler.error(&child, "`resource` of `validate` is not supported", None);
             }

@@ -80,7 +80,7 @@ impl Mediator for Xslt {
 
 /// The result, as its place wants it.
 enum Made {
-    /// Of the payload, or of the whole envelope.
+    /// The document of the payload, or of the whole envelope.
     Payload(String),
     Tree(Box<xml::Document>, Place),
 }
@@ -93,7 +93,7 @@ enum Place {
 }
 
 impl Xslt {
-    /// `None`: there is no payload to transform.
+    /// `None` without a payload to transform.
     fn transform(&self, scene: &Scene<'_>, message: &Message) -> Result<Option<Made>, Failure> {
         let payload = message.body.payload(scene.budget)?;
         if self.source.is_none() && payload.is_none() {
@@ -196,7 +196,7 @@ fn put(
     Ok(())
 }
 
-/// What stylesheets import and include, by the names that they have there.
+/// Imported and included stylesheets, by their names there.
 #[derive(Clone, Default)]
 struct Resources(Vec<(String, Arc<[u8]>)>);
 

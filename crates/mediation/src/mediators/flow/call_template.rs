@@ -103,7 +103,7 @@ pub(crate) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
     Some(Box::new(CallTemplate { sequence, parameters: values, on_error }))
 }
 
-/// What would make the value of a parameter depend on itself.
+/// Reports a parameter whose value would depend on itself.
 const OF_PARAMETERS: [&str; 5] = ["$func:", "functionParams", "funcParams", "'func'", "\"func\""];
 
 /// A value: literal, `{expression}`, `{{expression}}`, `${expression}` or `{${expression}}`.

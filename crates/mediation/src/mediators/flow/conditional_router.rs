@@ -25,7 +25,7 @@ struct Choice {
     otherwise: Option<SequenceId>,
 }
 
-/// Of a route whose condition holds.
+/// The sequence of a route whose condition holds.
 #[derive(Debug)]
 struct Taken(Target);
 

@@ -35,7 +35,7 @@ impl Sequence {
         }
     }
 
-    /// What its name needs of the body.
+    /// Body use of its name.
     pub(crate) fn name_use(&self) -> BodyUse {
         match self {
             Self::Named(_) => BodyUse::Untouched,
@@ -44,7 +44,7 @@ impl Sequence {
     }
 
     /// # Errors
-    /// There is no sequence of this name.
+    /// No sequence has this name.
     pub(crate) fn find(&self, scene: &Scene<'_>, message: &Message) -> Result<SequenceId, Failure> {
         match self {
             Self::Named(sequence) => Ok(*sequence),

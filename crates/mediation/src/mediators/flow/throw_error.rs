@@ -1,4 +1,4 @@
-//! `throwError`: fails on purpose. Its type is the `ERROR_CODE`.
+//! `throwError`: fails on purpose. The `type` is the `ERROR_CODE`.
 
 use expression::{BodyUse, Expression};
 

@@ -86,7 +86,7 @@ struct Call {
     to: To,
     /// No thread waits for it nevertheless: a failure has another code.
     blocking: bool,
-    /// What is sent instead of the body.
+    /// Payload that is sent instead of the body.
     source: Option<Source>,
     /// Where the response is stored instead of in the body.
     target: Option<(PropertyScope, Box<str>)>,
@@ -183,7 +183,7 @@ impl Mediator for Call {
 }
 
 impl Call {
-    /// The `messageType` of what was sent.
+    /// The `messageType` of the sent message.
     fn sent_as(&self, message: &Message) -> Option<PropertyValue> {
         match &self.source {
             Some(Source { content_type: Some(content_type), .. }) => {
@@ -234,8 +234,8 @@ impl Source {
     }
 }
 
-/// Only 2xx, and what the sent message excludes, is no failure for a sender that blocks. Source: `handleResponse` of Axis2's
-/// `HTTPSender`, and Synapse's `BlockingMsgSender`.
+/// For a sender that blocks, only 2xx and the statuses that the sent message excludes are no failures. Source:
+/// `handleResponse` of Axis2's `HTTPSender`, and Synapse's `BlockingMsgSender`.
 pub(crate) fn check_status(
     sent: &Message,
     response: &Message,

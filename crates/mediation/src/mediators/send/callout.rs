@@ -19,7 +19,7 @@ struct Callout {
     target: Target,
 }
 
-/// What is sent.
+/// Source of the sent payload.
 #[derive(Debug)]
 enum Source {
     /// The message as it is.

@@ -17,7 +17,7 @@ struct Aggregate {
     max: Option<Expression>,
     timeout_ms: Option<u64>,
     on_complete: SequenceId,
-    /// What of each message; `None`: its payload.
+    /// The part of each message; `None`: its payload.
     expression: Option<Expression>,
     /// The property with the element around all.
     enclosing: Option<Box<str>>,
@@ -100,14 +100,14 @@ pub(crate) fn count(
     let Some(expression) = expression else { return Ok(None) };
     let text = scene.text(expression, message)?;
     let number: f64 = text.trim().parse().map_err(|_| fail(format!("`{text}` is not a number")))?;
-    // Of an XPath it is `2.0`.
+    // For an XPath it is `2.0`.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
     let number = number as usize;
     Ok(Some(number).filter(|number| *number > 0))
 }
 
 impl Aggregate {
-    /// What is joined of a message.
+    /// Part of a message that is joined.
     fn piece(&self, scene: &Scene<'_>, message: &Message) -> Result<Piece, Failure> {
         let is_json = match &self.expression {
             Some(expression) => !expression.selects_nodes(),
@@ -280,7 +280,7 @@ pub(crate) fn timeout(
     Some(Some(count.saturating_mul(unit_ms)).filter(|ms| *ms > 0))
 }
 
-/// A number of messages, or `{expression}`; `None` also if it says that there is no limit.
+/// A number of messages, or `{expression}`; `None` also if it stands for no limit.
 pub(crate) fn number_or_expression(
     compiler: &mut Compiler,
     element: &Element<'_>,

@@ -20,7 +20,7 @@ struct Clone {
 
 impl Mediator for Clone {
     fn body_use(&self) -> BodyUse {
-        // Copies share what was read.
+        // Copies share the views of a body.
         BodyUse::Read
     }
 

@@ -41,7 +41,7 @@ enum Output {
         variable: Option<Box<str>>,
     },
     Results(Results),
-    /// Nobody waits for results.
+    /// Results are not awaited.
     None,
 }
 
@@ -174,7 +174,7 @@ fn replace_nodes(
     Ok(())
 }
 
-/// The items, or what became of them.
+/// The items, or their results.
 fn array(
     scene: &Scene<'_>,
     items: &Items,

@@ -96,7 +96,7 @@ impl Parts for Split {
 /// Copies of a message, each with an item instead of all.
 #[derive(Debug)]
 pub(crate) struct Pieces {
-    /// What they have in common: head, properties, and a body without items.
+    /// Their common message: head, properties, and a body without items.
     shell: Box<Message>,
     items: Items,
     /// How many were made.
@@ -168,7 +168,7 @@ impl Pieces {
         self.items.len().saturating_sub(self.made)
     }
 
-    /// Whether the next one takes long: it has a copy of what is around all items.
+    /// Whether the next one takes long: it has a copy of the text around all items.
     fn is_long(&self) -> bool {
         let item = self.items.get(self.made).map_or(0, <[u8]>::len);
         let (around, ns_per_byte) = match &self.way {
@@ -182,7 +182,7 @@ impl Pieces {
         self.left() > 0 && limits::takes_long(around.saturating_add(item), ns_per_byte)
     }
 
-    /// The next one, with what `set` sets on it. It is charged steps for what it keeps, since that is released when it was
+    /// The next part, with the changes of `set`. It is charged steps for its memory, which is released when it was
     /// sent.
     fn next(
         &mut self,
@@ -234,7 +234,7 @@ impl Pieces {
         Ok(document.write(undeclared())?)
     }
 
-    /// What they were charged beside the common message.
+    /// Bytes charged for them beside the common message.
     fn bytes(&self) -> usize {
         let around = match &self.way {
             Way::Between(before, after) => before.len().saturating_add(after.len()),
@@ -297,8 +297,8 @@ fn same_nodes(
     pairs.filter(|(node, _)| nodes.contains(&node.id())).map(|(_, twin)| twin.id()).collect()
 }
 
-/// A copy of the message without items, and what is around each of them: the body without the array at `range`, or
-/// without what `attach` selects in that.
+/// A copy of the message without items, and the text around each of them: the body without the array at `range`, or
+/// without the nodes that `attach` selects in it.
 fn around_array(
     attach: Option<&Expression>,
     range: Range<usize>,

@@ -1,4 +1,4 @@
-//! `scatter-gather`: runs sequences on copies of the message, and collects what becomes of them.
+//! `scatter-gather`: runs sequences on copies of the message, and collects the results.
 
 use std::sync::Arc;
 
@@ -21,12 +21,12 @@ struct ScatterGather {
     results: Results,
 }
 
-/// What becomes of several results.
+/// Form of several results.
 #[derive(Debug)]
 pub(crate) struct Results {
-    /// What of each; `None`: its body.
+    /// The part of each result; `None`: its body.
     expression: Option<Expression>,
-    /// Those for which this holds.
+    /// Condition on the results.
     condition: Option<Expression>,
     /// `None`: a JSON array; else the element around all.
     enclosing: Option<Box<str>>,

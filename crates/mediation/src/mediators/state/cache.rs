@@ -232,7 +232,7 @@ fn read_protocol(
                 let names = words().map(str::to_ascii_lowercase).collect();
                 policy.excluded = Excluded::AllBut(names);
             }
-            // Those that are included count alone.
+            // Only included fields count.
             "headersToExcludeInHash" if matches!(policy.excluded, Excluded::AllBut(_)) => {}
             "headersToExcludeInHash" if text == "*" => policy.excluded = Excluded::All,
             "headersToExcludeInHash" => {

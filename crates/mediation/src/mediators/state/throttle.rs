@@ -1,4 +1,5 @@
-//! `throttle`: accepts as many requests as its policy says, in progress at a time and of each client in a unit of time.
+//! `throttle`: accepts the number of requests of its policy, in progress at a time and of each client in a unit of
+//! time.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -170,7 +171,7 @@ fn of_document(
     Some(policy)
 }
 
-/// What one `Policy` says of the clients in its `ID`.
+/// The rule of one `Policy` for the clients in its `ID`.
 fn rule(
     compiler: &mut Compiler,
     element: &Element<'_>,

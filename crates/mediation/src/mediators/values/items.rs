@@ -1,4 +1,4 @@
-//! What the mediators that split messages have in common: items, targets, and texts as JSON.
+//! Code shared by the mediators that split messages: items, targets, and texts as JSON.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use crate::message::{Body, CONTENT_TYPE, Format, Message, PropertyScope, Propert
 use crate::program::{Part, Scene, SequenceId, To};
 use crate::syntax::{Compiler, Element};
 
-/// What an expression selects to split a message by.
+/// The items of a message that an expression selects.
 #[derive(Debug)]
 pub(crate) struct Items {
     /// Serialised elements or JSON texts, one after the other.
@@ -114,7 +114,7 @@ impl Items {
         self.source.get(start..*self.ends.get(index)?)
     }
 
-    /// What they were charged.
+    /// Bytes charged for them.
     pub(crate) fn bytes(&self) -> usize {
         self.source.len().saturating_add(self.ends.len().saturating_mul(size_of::<usize>()))
     }

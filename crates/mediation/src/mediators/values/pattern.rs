@@ -104,7 +104,7 @@ impl Groups {
     /// The group, if the pattern matches the whole text; else, and for a group that takes no part, nothing. As in Synapse.
     ///
     /// # Errors
-    /// The text is too long for what is left of the budget.
+    /// The text is too long for the rest of the budget.
     pub(crate) fn find(&self, text: &str, budget: &Budget) -> Result<String, BudgetExceeded> {
         let Some(found) = self.regex.find(text, 0, budget)? else { return Ok(String::new()) };
         let group = self.regex.groups(text, &found, budget)?.get_group(self.group);

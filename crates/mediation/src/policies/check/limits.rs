@@ -40,7 +40,7 @@ impl Mediator for Json {
 }
 
 impl Json {
-    /// What exceeds a limit.
+    /// The exceeded limit.
     fn excess(
         &self,
         document: &json::Document<'_>,
@@ -130,7 +130,7 @@ impl Mediator for Xml {
 }
 
 impl Xml {
-    /// What exceeds a limit; the parser limits depth and document types.
+    /// The exceeded limit; the parser limits depth and document types.
     fn excess(
         &self,
         document: &xml::Document,

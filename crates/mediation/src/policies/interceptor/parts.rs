@@ -1,4 +1,4 @@
-//! The parts of what an interceptor service gets and returns.
+//! The parts of an interceptor service's requests and responses.
 
 use expression::{Budget, json};
 use xpath::encoding;

@@ -1,4 +1,4 @@
-//! The description of an operation, and what of it is checked.
+//! The description of an operation, and its checked parts.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -21,13 +21,13 @@ pub(super) struct Contract {
     operation: Value,
     /// What `$ref`s lead to, where they expect it.
     root: Value,
-    /// Those of the API so far.
+    /// Schemas of the API so far.
     pub(super) schemas: RefCell<HashMap<String, Arc<Schema>>>,
 }
 
 impl Contract {
     /// # Errors
-    /// It is not what the reader of descriptions writes.
+    /// It was not written by the reader of descriptions.
     pub(super) fn read(text: &str, flow: PolicyFlow) -> Result<Self, String> {
         let mut all: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
         let is_30 = all.get("version").and_then(Value::as_str) == Some("3.0");
@@ -44,7 +44,7 @@ impl Contract {
         Ok(Self { flow, draft, item, operation, root, schemas: RefCell::default() })
     }
 
-    /// `value`, or what it refers to.
+    /// `value`, or the target of its reference.
     fn resolve<'v>(&'v self, mut value: &'v Value) -> &'v Value {
         for _ in 0..base::limits::REF_DEPTH_MAX {
             let target = value.get("$ref").and_then(Value::as_str);
@@ -71,9 +71,9 @@ impl Contract {
         Ok(made)
     }
 
-    /// A schema with what its `$ref`s lead to, where they expect it.
+    /// A schema with the targets of its `$ref`s, where they expect them.
     fn whole(&self, schema: &Value) -> Value {
-        // What others are a part of comes first.
+        // Containers come before their parts.
         let mut targets = BTreeMap::new();
         let mut rest = vec![schema];
         while let Some(node) = rest.pop() {
@@ -105,7 +105,7 @@ impl Contract {
     }
 
     /// # Errors
-    /// What is wrong, with its media type.
+    /// The problem, with its media type.
     fn content(&self, of: &Value) -> Result<Option<Content>, String> {
         let Some(content) = of.get("content").and_then(Value::as_object) else { return Ok(None) };
         let mut all = Vec::new();

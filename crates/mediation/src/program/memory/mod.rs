@@ -1,5 +1,5 @@
-//! What mediators keep between messages: responses of `cache`, counts of `throttle`. The host owns it, as long as the
-//! program; its workers share it. Everything in it has a limit.
+//! State that mediators keep between messages: responses of `cache`, counts of `throttle`. The host owns it, as long as
+//! the program; its workers share it. Everything in it has a limit.
 
 mod responses;
 mod windows;
@@ -18,7 +18,7 @@ pub(crate) use windows::{Rate, Windows};
 pub struct Memory {
     /// By the number of the `cache`.
     caches: Vec<Mutex<Responses>>,
-    /// Of all caches together.
+    /// Bytes of all caches together.
     cached_bytes: AtomicUsize,
     /// By the number of the `throttle`.
     throttles: Vec<Mutex<Windows>>,
@@ -27,7 +27,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Empty, with room for what the mediators of `program` keep.
+    /// Empty, with places for the mediators of `program`.
     #[must_use]
     pub fn new(program: &Program) -> Self {
         fn all<T: Default>(count: usize) -> Vec<T> {

@@ -32,7 +32,7 @@ impl Kept {
 /// Entries of the queue beyond twice the responses, before it is cleaned.
 const SPARE_MIN: usize = 16;
 
-/// The responses of one `cache`, by what identifies their requests. The oldest leave first.
+/// The responses of one `cache`, by the keys of their requests. The oldest leave first.
 #[derive(Debug, Default)]
 pub(crate) struct Responses {
     by_key: HashMap<Box<str>, Arc<Kept>>,
@@ -77,7 +77,7 @@ impl Responses {
         self.by_key.insert(key.into(), Arc::new(kept));
     }
 
-    /// Whether the oldest entry is one that nobody gets any more.
+    /// Whether the oldest entry has expired.
     fn oldest_is_over(&self, now_ms: i64) -> bool {
         let Some((oldest, _)) = self.order.front() else { return false };
         self.by_key.get(oldest).is_none_or(|kept| kept.until_ms <= now_ms)

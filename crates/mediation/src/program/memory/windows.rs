@@ -25,7 +25,7 @@ struct Window {
 #[derive(Debug, Default)]
 pub(crate) struct Windows {
     by_client: HashMap<IpAddr, Window>,
-    /// Of all clients that have none of their own since there are too many.
+    /// Window shared by the clients beyond the limit of separate ones.
     others: Option<Window>,
     /// No window of `by_client` ends before this time.
     first_end_ms: i64,

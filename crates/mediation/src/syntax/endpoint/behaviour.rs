@@ -1,4 +1,4 @@
-//! What an endpoint does when its service fails or is slow, and its credentials.
+//! Behaviour of an endpoint whose service fails or is slow, and its credentials.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::text;
 use crate::program::{Addressing, Credentials, Endpoint, Retry, Suspend, TimeoutAction};
 use crate::syntax::{Compiler, Element};
 
-/// What a grant of `oauth` has besides `requestParameters`.
+/// Members of a grant of `oauth` besides `requestParameters`.
 const OAUTH_TEXTS: [&str; 7] =
     ["authMode", "clientId", "clientSecret", "password", "refreshToken", "tokenUrl", "username"];
 

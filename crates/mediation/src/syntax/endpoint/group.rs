@@ -60,7 +60,8 @@ impl Compiler {
             match part.name() {
                 "endpoint" => {
                     let id = self.endpoint(&part)?;
-                    // Of one that is defined elsewhere, no weight counts. Source: Synapse's `WeightedRoundRobin`.
+                    // The weight of a member that is defined elsewhere is ignored. Source: Synapse's
+                    // `WeightedRoundRobin`.
                     let own = part.attribute("key").is_none().then_some(id);
                     let weight = own.and_then(|id| self.program.endpoint_at(id)?.weight);
                     members.push((id, weight));
@@ -81,8 +82,8 @@ impl Compiler {
         Some(members)
     }
 
-    /// What a member has of its own although one message is written for all, and one wait is theirs. Members may be defined
-    /// after the group.
+    /// Settings of a member that have no effect, since one message is written for all members, with one wait. Members
+    /// may be defined after the group.
     pub(crate) fn check_groups(&mut self) {
         for Group { site, artefact, members, has_copies } in std::mem::take(&mut self.groups) {
             let all: Vec<_> =

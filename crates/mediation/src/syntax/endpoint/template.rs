@@ -8,7 +8,7 @@ use crate::program::Endpoint;
 use crate::syntax::{Compiler, Element, in_registry_or, serialise};
 
 impl Compiler {
-    /// `endpoint template="..."`: what is wrong with it is reported where it is used.
+    /// `endpoint template="..."`: its problems are reported at its use.
     pub(super) fn endpoint_of_template(
         &mut self,
         element: &Element<'_>,

@@ -1,4 +1,4 @@
-//! The nodes that a target of `enrich` selects, in the body or in a property, and what is put there.
+//! The nodes that a target of `enrich` selects, in the body or in a property, and their new contents.
 
 use expression::{Budget, Expression};
 use xml::{Node, NodeId};
@@ -132,7 +132,7 @@ pub(super) fn insert(
         match action {
             Action::Child => document.append(at, node)?,
             Action::Replace => document.insert_before(at, node)?,
-            // Of several, the last one comes first.
+            // If there are several, the last one comes first.
             Action::Sibling => document.insert_after(at, node)?,
             Action::Remove => {}
         }

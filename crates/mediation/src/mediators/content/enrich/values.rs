@@ -13,7 +13,7 @@ use crate::mediators::content::piece::Piece;
 use crate::message::{Format, Message, PropertyScope, PropertyValue};
 use crate::program::{LogLevel, Scene};
 
-/// What an expression selects or is; `None`: nothing.
+/// The selection or value of an expression; `None` if it is empty.
 pub(super) fn custom(
     expression: &Expression,
     scene: &Scene<'_>,
@@ -43,7 +43,7 @@ pub(super) fn custom(
     })
 }
 
-/// The root of a document that is no SOAP, as `$body` is, stands for its element.
+/// The root of a document without SOAP, such as `$body`, stands for its element.
 fn of_root(node: Node<'_>) -> Node<'_> {
     let is_root = node.kind() == xml::Kind::Root;
     node.document().element().filter(|_| is_root).unwrap_or(node)
@@ -120,7 +120,7 @@ pub(super) fn of_property(value: &PropertyValue, budget: &Budget) -> Result<Piec
     })
 }
 
-/// The JSON in a property; `None`: there is no property.
+/// The JSON in a property; `None` without such a property.
 pub(super) fn json_property(
     name: &str,
     message: &Message,
@@ -135,7 +135,7 @@ pub(super) fn json_property(
 }
 
 /// The property with `piece` as another child: of its element, of its array, or as members of its object. XML replaces
-/// what is neither; `None`: nothing is added, which is logged. Source: Synapse's `Target.insert` and `Target.insertJson`.
+/// other values; `None`: nothing is added, which is logged. Source: Synapse's `Target.insert` and `Target.insertJson`.
 pub(super) fn with_child(
     old: Option<&PropertyValue>,
     piece: Piece,
