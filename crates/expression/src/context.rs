@@ -1,4 +1,4 @@
-//! What an expression reads from the message that it is evaluated on.
+//! The parts of a message that an expression reads.
 
 use std::borrow::Cow;
 
@@ -91,7 +91,7 @@ pub trait EvalContext {
     fn xml_payload(&self) -> Result<Option<xml::Node<'_>>, Error> {
         Ok(self.xml()?.and_then(xml::Document::element))
     }
-    /// The same as [`EvalContext::xml`], for what reads the header of a SOAP envelope alone: the rest may be missing.
+    /// The same as [`EvalContext::xml`], for readers of the header of a SOAP envelope alone: the rest may be missing.
     ///
     /// # Errors
     /// As [`EvalContext::xml`].
@@ -110,7 +110,7 @@ pub trait EvalContext {
     fn unix_ms(&self) -> i64;
 }
 
-/// What an evaluation needs of the body; ordered, so that the need of a sequence is the maximum of its steps'.
+/// Body use of an evaluation; ordered, so that the need of a sequence is the maximum of its steps'.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum BodyUse {
@@ -149,7 +149,7 @@ pub(crate) fn property<'c>(
     }
 }
 
-/// The scope of `$ctx:` and the like at the beginning, and what follows.
+/// The scope of `$ctx:` and the like at the beginning, and the rest.
 pub(crate) fn scope_of_prefix(text: &str) -> Option<(PropertyScope, &str)> {
     let (prefix, rest) = text.strip_prefix('$')?.split_once(':')?;
     let further = || FURTHER_PREFIXES.iter().find(|(known, _)| *known == prefix);

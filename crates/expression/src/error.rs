@@ -15,7 +15,7 @@ pub enum Error {
         column: u32,
         /// In bytes, from 0.
         offset: usize,
-        /// What is wrong, and what to write instead where that is known.
+        /// The problem, and the remedy where it is known.
         message: String,
     },
     /// A definite path that selects nothing, or a variable or resource that does not exist.
@@ -33,7 +33,7 @@ pub enum Error {
         column: u32,
         /// In bytes, from 0.
         offset: usize,
-        /// What is wrong.
+        /// The problem.
         kind: JsonErrorKind,
     },
     /// The evaluation used up its budget.
@@ -49,12 +49,12 @@ pub enum Error {
         line: u32,
         /// In characters, from 1.
         column: u32,
-        /// What is wrong.
+        /// The problem.
         message: String,
     },
 }
 
-/// What is wrong with a JSON document.
+/// Problem of a JSON document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum JsonErrorKind {

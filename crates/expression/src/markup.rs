@@ -8,7 +8,7 @@ use crate::error::Error;
 /// its children.
 ///
 /// # Errors
-/// [`Error::Budget`] if the text does not fit what is left of `budget`.
+/// [`Error::Budget`] if the text does not fit the rest of `budget`.
 pub fn write(node: xml::Node<'_>, budget: &Budget) -> Result<Vec<u8>, Error> {
     let charged = charge_copy(node, budget)?;
     let options = xml::WriterOptions { declaration: false, ..xml::WriterOptions::default() };

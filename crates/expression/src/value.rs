@@ -23,7 +23,7 @@ pub enum Value<'v> {
     Double(f64),
     /// True or false.
     Boolean(bool),
-    /// JSON's `null`, and what does not exist.
+    /// JSON's `null`, and absent values.
     Null,
 }
 
@@ -164,7 +164,7 @@ impl<'v> Value<'v> {
     /// An array of `values`, charged before it is made.
     ///
     /// # Errors
-    /// [`Error::Budget`] if the array does not fit what is left of `budget`.
+    /// [`Error::Budget`] if the array does not fit the rest of `budget`.
     pub(crate) fn array(values: &[Value<'_>], budget: &Budget) -> Result<Value<'static>, Error> {
         for value in values {
             value.charge_copy(budget)?;

@@ -1,4 +1,4 @@
-//! A host without a network: a tool drives a run to its end, and answers what it sends.
+//! A host without a network: a tool drives a run to its end, and answers its messages.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -15,7 +15,7 @@ use mediation::{
     PlainHead, Program, Properties, Run, Source, uri_template,
 };
 
-/// What a tool does instead of a network.
+/// Answers of a tool in place of a network.
 pub trait Bench: Environment {
     /// The answer to a message that is sent, which has `properties`. `None`: it never comes.
     fn exchange(&self, exchange: Exchange, properties: Option<&Properties>) -> Option<Answer>;
@@ -27,7 +27,7 @@ pub trait Bench: Environment {
     fn accept(&self);
 }
 
-/// Bodies, which stream as long as nobody reads them, as through a gateway.
+/// Bodies, which stream until they are read, as through a gateway.
 #[derive(Debug, Default)]
 pub struct Streams(BTreeMap<Source, Bytes>);
 
@@ -47,7 +47,7 @@ impl Streams {
         }
     }
 
-    /// Whoever reads a body, or sends it on, takes it away.
+    /// A body is taken when it is read or sent on.
     pub fn read(&mut self, source: Source) -> Option<Bytes> {
         self.0.remove(&source)
     }
@@ -65,13 +65,13 @@ impl Streams {
 /// Takes a request through a flow to its end. Time limits are over as soon as nothing else can happen.
 ///
 /// # Errors
-/// The failure that no error handler took, if there is no response.
+/// The failure that no error handler took, without a response.
 pub fn perform(
     (program, flow): (Arc<Program>, Flow),
     mut request: Box<Message>,
     bench: &impl Bench,
 ) -> Result<(), Failure> {
-    // Those that the time limits of aggregates wait for; nothing waits longer than for all others.
+    // Time limits of aggregates; they elapse after all other events.
     let mut timers = VecDeque::new();
     let mut streams = Streams::default();
     streams.take_body(Source::Request, &mut request);
@@ -112,9 +112,9 @@ pub fn perform(
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BenchHead {
     pub plain: PlainHead,
-    /// Bytes of the service's own path in the target; what follows is `REST_URL_POSTFIX`.
+    /// Bytes of the service's own path in the target; the rest is `REST_URL_POSTFIX`.
     pub prefix_len: usize,
-    /// Of a response.
+    /// Head of a response.
     pub status: Option<u16>,
 }
 

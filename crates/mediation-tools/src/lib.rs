@@ -1,4 +1,4 @@
-//! Mediation for tools: what artefacts do, unit tests of them, and one message at a time.
+//! Mediation for tools: outlines of artefacts, unit tests of them, and one message at a time.
 //!
 //! [`outline`] describes the steps of artefacts, with the bodies that pass through them and their estimated cost
 //! (`penstock explain`). [`unit_test`] runs the unit tests of WSO2's Integration Studio (`penstock test`). A [`Bench`]

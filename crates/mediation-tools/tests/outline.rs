@@ -1,4 +1,4 @@
-//! What `penstock explain` says of bodies: through every branch, before and after what replaces them.
+//! Bodies in `penstock explain`: through every branch, before and after steps that replace them.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::path::PathBuf;

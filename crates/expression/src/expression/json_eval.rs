@@ -1,5 +1,5 @@
-//! What is in the parentheses of `json-eval(...)`: a JSONPath on the body, or on a property (`$ctx:name.path`). Parts in
-//! braces, `$.items.{$ctx:name}`, are computed. Source: Synapse's `SynapseJsonPath` and `InlineExpressionUtil`.
+//! The argument of `json-eval(...)`: a JSONPath on the body, or on a property (`$ctx:name.path`). Parts in braces,
+//! `$.items.{$ctx:name}`, are computed. Source: Synapse's `SynapseJsonPath` and `InlineExpressionUtil`.
 
 use xpath::Budget;
 
@@ -11,7 +11,7 @@ use crate::jsonpath::{Path, Selection};
 use crate::value::Value;
 use crate::{inline, limits};
 
-/// How what is computed begins.
+/// Beginning of a computed part.
 const COMPUTED: [&str; 3] = ["$", "get-property(", "json-eval("];
 
 #[derive(Clone, Debug)]
@@ -75,7 +75,7 @@ impl JsonEval {
         self.with(context, budget, |located| located.evaluate(context, budget))
     }
 
-    /// What it selects in the body.
+    /// Its selection in the body.
     pub(crate) fn matches<'c>(
         &self,
         context: &'c dyn EvalContext,

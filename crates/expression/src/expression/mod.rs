@@ -63,7 +63,7 @@ impl Expression {
         Ok(Self { source: source.into(), language: language(source, namespaces)? })
     }
 
-    /// What the expression needs of the body.
+    /// Body use of the expression.
     #[must_use]
     pub fn body_use(&self) -> BodyUse {
         match &self.language {
@@ -81,7 +81,7 @@ impl Expression {
         path.expression().value_type() == xpath::Type::NodeSet
     }
 
-    /// Whether [`Expression::nodes`] finds some, if what it names is XML.
+    /// Whether [`Expression::nodes`] finds nodes, if the named value is XML.
     #[must_use]
     pub fn may_select_nodes(&self) -> bool {
         match &self.language {
@@ -221,7 +221,7 @@ impl Expression {
         }
     }
 
-    /// The result as text; what does not exist is empty.
+    /// The result as text; empty for absent values.
     ///
     /// # Errors
     /// As [`Expression::evaluate`], except [`Error::Missing`].

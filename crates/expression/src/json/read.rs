@@ -41,7 +41,8 @@ impl Default for Limits {
     }
 }
 
-/// An error by its offset, before line and column are counted. Boxed, so that what is read on the way takes registers.
+/// An error by its offset, before line and column are counted. Boxed, so that values on the ordinary way take
+/// registers.
 type Located = Box<(usize, JsonErrorKind)>;
 
 #[cold]
@@ -87,7 +88,7 @@ struct Open {
     tag: Tag,
 }
 
-/// Of all containers.
+/// Members of all containers.
 const OUTSIDE: Open = Open { index: usize::MAX, count: 0, tag: Tag::Null };
 
 impl Reader<'_> {
@@ -263,8 +264,8 @@ fn string(bytes: &[u8], start: usize) -> Result<(usize, u32), Located> {
     if bytes.get(at) == Some(&b'"') { Ok((at + 1, 0)) } else { rest_of_string(bytes, at) }
 }
 
-/// The end of the string at `start`, and the 16 bytes behind it, if it has at most eight bytes and no escapes. Its bounds
-/// are checked once.
+/// The end of the string at `start`, and the 16 bytes behind it, if it has at most eight bytes and no escapes. The
+/// bounds are checked once.
 #[inline(always)]
 fn short_string(bytes: &[u8], start: usize) -> Option<(usize, u128)> {
     let [_, rest @ ..] = bytes.get(start..)?.first_chunk::<32>()?;

@@ -47,7 +47,7 @@ const FUNCTIONS: &[(&str, Function)] = &[
 ];
 
 impl FunctionCall {
-    /// Fails if there is no function `name`, or it does not take these arguments.
+    /// Fails if the function `name` does not exist, or does not take these arguments.
     pub(super) fn new(name: &str, arguments: Vec<Operand>) -> Result<Self, String> {
         let found = FUNCTIONS.iter().find(|(known, _)| *known == name);
         let (_, function) = found.ok_or_else(|| {

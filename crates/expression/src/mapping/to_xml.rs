@@ -43,7 +43,7 @@ impl<'j> Name<'j> {
     }
 }
 
-/// What is left to write; kept in a list, so that nesting needs no recursion.
+/// Parts left to write; kept in a list, so that nesting needs no recursion.
 enum Write<'j> {
     Value {
         name: Name<'j>,

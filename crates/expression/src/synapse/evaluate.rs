@@ -188,7 +188,7 @@ fn binary<'s>(
     }
 }
 
-/// Compares texts; `null` and what does not exist equal only each other.
+/// Compares texts; `null` and absent values equal only each other.
 fn equal(left: &Value<'_>, right: &Value<'_>, budget: &Budget) -> Result<bool, Error> {
     Ok(match (left.is_null(), right.is_null()) {
         (true, true) => true,

@@ -126,7 +126,7 @@ impl SynapseExpression {
         Ok(Self { source: source.into(), node, body })
     }
 
-    /// What the expression needs of the body.
+    /// Body use of the expression.
     #[must_use]
     pub fn body_use(&self) -> BodyUse {
         self.body

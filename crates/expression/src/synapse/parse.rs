@@ -10,7 +10,7 @@ use crate::jsonpath::{Externals, Path};
 use crate::value::Value;
 use crate::xpath_bridge;
 
-/// Compiles the expression at the cursor; returns also what it needs of the body.
+/// Compiles the expression at the cursor; returns also its body use.
 pub(super) fn expression(
     cursor: &mut Cursor<'_>,
     namespaces: &[(String, String)],

@@ -172,7 +172,7 @@ impl PayloadTemplate {
         Self { segments, arguments, settings, is_well_formed: false }
     }
 
-    /// Whether its output is known to be JSON or XML, or text, whatever the values are.
+    /// Whether its output is known to be JSON or XML, or text, for all values.
     #[must_use]
     pub fn is_well_formed(&self) -> bool {
         self.is_well_formed
@@ -187,7 +187,7 @@ impl PayloadTemplate {
         }
     }
 
-    /// What rendering needs of the body.
+    /// Body use of rendering.
     #[must_use]
     pub fn body_use(&self) -> BodyUse {
         let of = |segment: &Segment| match segment {

@@ -44,7 +44,7 @@ const SWITCHES: [(PropertyScope, &str); HELD_WHEN_SENT.len() + NOT_CHUNKED.len()
     [one, two, three, (axis2, four), (axis2, five), (axis2, six)]
 };
 
-/// The number of a property in [`SWITCHES`], and what a step sets it to.
+/// The number of a property in [`SWITCHES`], and the value that a step gives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Switch(usize, Held);
 
@@ -64,7 +64,7 @@ impl Switch {
     }
 }
 
-/// What the message may be at a step.
+/// Possible states of the message at a step.
 #[derive(Clone, Default)]
 struct State {
     /// The bodies that it may have. None: it was made in memory.
@@ -102,7 +102,7 @@ struct Walk<'n> {
     bodies: Vec<PassingBody<'n>>,
 }
 
-/// What becomes of the message in some steps.
+/// The message after some steps.
 #[derive(Default)]
 struct After {
     /// At the end. `None`: the message does not come there.
@@ -112,7 +112,7 @@ struct After {
 }
 
 impl Branch {
-    /// The bodies that pass through, in order: the body of what comes in, and those of responses.
+    /// The bodies that pass through, in order: the body of the request, and those of responses.
     #[must_use]
     pub fn bodies(&self) -> Vec<PassingBody<'_>> {
         let mut walk = Walk::default();
@@ -165,7 +165,7 @@ impl<'n> Walk<'n> {
         self.need(node, &mut state);
         state.set(&node.switches);
         if matches!(node.element.as_str(), "send" | "call" | "endpoint") {
-            // What is sent is gone, unless a later step reads it.
+            // A sent body is gone, unless a later step reads it.
             let is_kept = is_read && node.element == "send";
             let held = if is_kept { Held::Everywhere } else { state.when_sent() };
             self.hold(node, &mut state, held);
@@ -187,7 +187,7 @@ impl<'n> Walk<'n> {
             ends = inner.state.map(|end| merged(end, ends.take())).or(ends);
         }
         if node.branches.iter().all(|branch| !branch.entry.comes_back()) {
-            // What the parts of `aggregate` become.
+            // The body made of the parts of `aggregate`.
             if node.element == "aggregate" {
                 after.state = Some(state.made());
             }
@@ -210,7 +210,7 @@ impl<'n> Walk<'n> {
                 }
             }
             Split::Copies => {
-                // It reads what becomes of its parts.
+                // It reads the results of its parts.
                 if let Some(ends) = ends.as_mut().filter(|_| !node.continues) {
                     self.need(node, ends);
                 }

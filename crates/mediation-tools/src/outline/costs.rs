@@ -27,14 +27,14 @@ const COSTS_NS: &[(&str, [u64; 3])] = &[
     ("xslt",           [35000, 140000, 1800000]),
 ];
 
-/// What a step of this element costs. The others evaluate an expression, as `property` does.
+/// Cost of a step of this element. The others evaluate an expression, as `property` does.
 pub(super) fn of(element: &str, body_use: BodyUse) -> [u64; 3] {
     if body_use == BodyUse::Untouched {
         return [0; 3];
     }
     let known = match element {
         "fastXSLT" | "datamapper" => "xslt",
-        // Of what an endpoint wants.
+        // Cost of the format that an endpoint expects.
         "send" | "call" | "endpoint" if body_use == BodyUse::Read => "clone",
         "send" | "call" | "endpoint" => "enrich",
         known if COSTS_NS.iter().any(|(element, _)| *element == known) => known,

@@ -1,7 +1,7 @@
-//! What artefacts do, for readers: their steps in order, with branches, body use and estimated cost.
+//! Outlines of artefacts for readers: their steps in order, with branches, body use and estimated cost.
 //!
-//! The order and the words are those of the artefact. What a step needs of the body is what the compiled program says;
-//! what that costs was measured ([`costs`]).
+//! The order and the words are those of the artefact. The body use of a step is that of the compiled program; its cost
+//! was measured ([`costs`]).
 
 mod bodies;
 mod costs;
@@ -28,7 +28,7 @@ pub struct Outline {
     pub name: String,
     /// Where clients reach it; empty for a sequence.
     pub address: String,
-    /// `inSequence` and the like. Those of an API begin with the resource.
+    /// `inSequence` and the like. Headings of an API begin with the resource.
     pub flows: Vec<Branch>,
 }
 
@@ -46,10 +46,10 @@ pub struct Branch {
 /// The message that comes into a branch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Entry {
-    /// That of the step, or a copy of it.
+    /// The message of the step, or a copy of it.
     #[default]
     Message,
-    /// One that the step made: a part, or what parts were joined to.
+    /// A message that the step made: a part, or joined parts.
     Made,
     /// The response to the request that the step sent.
     Response,
@@ -73,7 +73,7 @@ pub const COST_BYTES: [u64; 3] = [1_000, 10_000, 100_000];
 pub struct Node {
     /// The mediator; `endpoint` at the end of a flow that has one.
     pub element: String,
-    /// Its attributes.
+    /// Attributes of the step.
     pub text: String,
     pub file: String,
     pub place: Place,
@@ -87,7 +87,7 @@ pub struct Node {
     /// Names and addresses that it sends to.
     pub sends_to: Vec<String>,
     pub split: Split,
-    /// What its properties say of the messages that are sent after it.
+    /// Settings by its properties for messages that are sent after it.
     switches: Vec<Switch>,
     pub branches: Vec<Branch>,
 }
@@ -95,7 +95,7 @@ pub struct Node {
 /// Which branches of a step run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Split {
-    /// One of them.
+    /// A setting.
     One,
     /// All of them, on the message.
     All,
@@ -104,7 +104,7 @@ pub enum Split {
 }
 
 impl Branch {
-    /// Those of the most expensive way through the steps.
+    /// Costs of the most expensive way through the steps.
     #[must_use]
     pub fn costs_ns(&self) -> [u64; 3] {
         self.steps
@@ -138,7 +138,7 @@ impl Node {
 }
 
 /// The proxies, the APIs, the inbound endpoints and, if there are none, the sequences of `set`, of which `program` is
-/// compiled; or what has this `name`. Not those that have errors.
+/// compiled; or the artefact of this `name`. Artefacts with errors are left out.
 #[must_use]
 pub fn of(set: &ArtefactSet, program: &Program, name: Option<&str>) -> Vec<Outline> {
     let documents = set.artefacts.iter().filter_map(|artefact| {
@@ -186,7 +186,7 @@ struct Reader<'r> {
 struct Walk<'w> {
     /// The sequences that were written out before.
     written: BTreeSet<&'w str>,
-    /// Those that the walk is in.
+    /// Sequences that the walk is in.
     within: Vec<&'w str>,
     depth: usize,
     nodes: usize,
@@ -307,7 +307,7 @@ impl<'r> Reader<'r> {
         })
     }
 
-    /// What the properties of an endpoint set on what is sent there.
+    /// Settings by the properties of an endpoint for messages sent there.
     fn endpoint_switches(&self, id: EndpointId) -> Vec<Switch> {
         let properties = self.program.endpoint_at(id).map(|endpoint| &*endpoint.properties);
         properties.into_iter().flatten().flat_map(|property| Switch::all_of(&**property)).collect()
@@ -379,7 +379,7 @@ impl<'r> Reader<'r> {
         })
     }
 
-    /// What a step enters and sends to, inside it or by name.
+    /// The sequences that a step enters and the endpoints that it sends to, inside it or by name.
     fn parts(
         &self,
         (file, node): Artefact<'r>,
@@ -391,7 +391,7 @@ impl<'r> Reader<'r> {
             let (name, value) = (attribute.local_name(), attribute.text());
             let is_step = self.step((file, node)).is_some();
             let label = match node.local_name() {
-                // The step itself says it.
+                // The step itself shows it.
                 "sequence" | "call-template" if name != "onError" => String::new(),
                 other if name == "sequence" => format!("{other}: sequence {value}"),
                 _ => format!("{name}: sequence {value}"),
@@ -420,7 +420,7 @@ impl<'r> Reader<'r> {
                 _ => {}
             }
         }
-        // A handler has what failed before it.
+        // A handler gets the failed message.
         branches.sort_by_key(|branch| branch.entry == Entry::Failure);
         if children(node).any(|child| self.step((file, child)).is_some()) {
             // `filter` without `then`, `in`, `out`.

@@ -1,4 +1,4 @@
-//! What an outline says of an element.
+//! Text of an outline about an element.
 
 use mediation::NAMESPACE;
 use model::Place;
@@ -55,7 +55,7 @@ pub(super) fn described(node: xml::Node<'_>) -> String {
     attributes(node)
 }
 
-/// What a branch is called: `then`, `case regex=IBM`.
+/// Name of a branch: `then`, `case regex=IBM`.
 pub(super) fn label(node: xml::Node<'_>) -> String {
     format!("{} {}", node.local_name(), attributes(node)).trim().to_owned()
 }

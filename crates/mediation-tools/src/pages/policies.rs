@@ -136,13 +136,13 @@ security: []
 paths:
 ";
 
-/// Of the policy that reads a token: no other operation needs one.
+/// The scheme of the policy that reads a token: no other operation needs one.
 const SECURED: &str = "      summary: Needs a token with this claim, of an application that has a subscription to this API.
       security:
         - token: []
 ";
 
-/// What secured operations refer to.
+/// The security scheme that secured operations refer to.
 const SCHEMES: &str = "components: {securitySchemes: {token: {type: http, scheme: bearer}}}
 ";
 

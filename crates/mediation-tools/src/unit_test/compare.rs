@@ -57,7 +57,7 @@ impl Lines {
         self.done
     }
 
-    /// The parser limits the depth of what it returns.
+    /// The parser limits the depth of its result.
     fn json(&mut self, value: json::Ref<'_>, depth: usize) {
         let is_object = value.kind() == Kind::Object;
         let children: Vec<_> = match value.kind() {

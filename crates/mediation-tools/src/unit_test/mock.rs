@@ -1,4 +1,4 @@
-//! Mock services: what endpoints return in a unit test.
+//! Mock services: responses of endpoints in a unit test.
 
 use mediation::{Body, Direction, EndpointKind, Format, Message, PlainHead, Target};
 use model::Diagnostic;
@@ -7,10 +7,10 @@ use super::compare::is_same;
 use super::read::{Reader, child, text};
 use crate::bench::BenchHead;
 
-/// A `mock-service`: what an endpoint of its name returns, and what is at its address.
+/// A `mock-service`: the responses of an endpoint of its name, and of its address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MockService {
-    /// Of the endpoint.
+    /// Name of the endpoint.
     name: String,
     port: u16,
     context: String,
@@ -22,7 +22,7 @@ struct MockResource {
     /// Below the service's context.
     path: String,
     method: String,
-    /// What a request needs to have; empty: anything.
+    /// Conditions on a request; empty: any request.
     payload: String,
     fields: Vec<(String, String)>,
     response: MockResponse,
@@ -37,9 +37,9 @@ struct MockResponse {
 
 /// A request as mock services see it.
 pub(super) struct Sent<'s> {
-    /// Of the endpoint, if it has one.
+    /// Address of the endpoint, if it has one.
     pub(super) endpoint: Option<&'s str>,
-    /// What the endpoint's address is followed by.
+    /// The path after the endpoint's address.
     pub(super) postfix: &'s str,
     pub(super) method: &'s str,
     pub(super) url: &'s str,
@@ -51,7 +51,7 @@ impl MockService {
     /// Reads a `mock-service`.
     ///
     /// # Errors
-    /// What is wrong with it, with its place in `file`.
+    /// The problem, with its place in `file`.
     pub fn read(file: &std::path::Path, root: xml::Node<'_>) -> Result<Self, Vec<Diagnostic>> {
         let mut reader = Reader::new(file);
         if root.local_name() != "mock-service" {
@@ -176,9 +176,9 @@ impl MockResponse {
     }
 }
 
-/// Why a request has no mocked response, and what to change.
+/// Why a request has no mocked response, and the remedy.
 pub(super) enum Instead {
-    /// Nothing stands for the endpoint: there is no connection.
+    /// Nothing stands for the endpoint: the connection fails.
     Unmocked(String),
     /// No resource of the service takes the request: 404.
     NotFound(String),
@@ -215,12 +215,12 @@ pub(super) fn answer(services: &[MockService], sent: &Sent<'_>) -> Result<Box<Me
     })
 }
 
-/// What a mock service returns where it has no resource.
+/// Response of a mock service without a matching resource.
 pub(super) fn not_found() -> Box<Message> {
     MockResponse { status: 404, ..MockResponse::default() }.message()
 }
 
-/// What follows the endpoint's own address in `target`.
+/// The rest of `target` after the endpoint's own address.
 pub(super) fn postfix<'t>(target: &'t Target, kind: Option<&EndpointKind>) -> &'t str {
     let Some(EndpointKind::Address { uri }) = kind else { return "" };
     let uri = uri.split('?').next().unwrap_or_default();

@@ -1,7 +1,7 @@
 //! Micro Integrator's unit tests: `unit-test` files, run without a network.
 //!
 //! Place in the flow: none of a request's. A tool reads the file ([`UnitTest::read`]) and the artefacts that it names,
-//! compiles them with [`Subject::harness`] beside them, and runs each [`Case`]. Mock services answer what is sent.
+//! compiles them with [`Subject::harness`] beside them, and runs each [`Case`]. Mock services answer sent messages.
 //!
 //! Architecture invariant: opens no file and no socket; [`Content::File`] is for the caller to read.
 
@@ -23,7 +23,7 @@ pub use trial::{Outcome, Problem, Setting};
 pub struct UnitTest {
     /// The artefact that is tested.
     pub subject: Content,
-    /// What it refers to.
+    /// Artefacts that it refers to.
     pub supports: Vec<Content>,
     pub resources: Vec<TestResource>,
     pub mocks: Vec<Content>,
@@ -92,7 +92,7 @@ impl Case {
 #[derive(Debug)]
 struct Assertion {
     place: Place,
-    /// What is asserted, as written.
+    /// The assertion, as written.
     source: String,
     actual: Actual,
     /// `assertEquals`; absent: `assertNotNull`.
@@ -112,7 +112,7 @@ enum Actual {
     Expression(Expression),
 }
 
-/// What a unit test runs.
+/// The artefact that a unit test runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {
     Sequence(String),

@@ -8,7 +8,7 @@ use model::{Diagnostic, Place, Severity, resource_path};
 
 use super::{Actual, Assertion, Case, Content, Input, TestResource, UnitTest};
 
-/// Collects what is wrong with a file.
+/// Collects the problems of a file.
 pub(super) struct Reader {
     file: PathBuf,
     diagnostics: Vec<Diagnostic>,
@@ -51,7 +51,7 @@ impl UnitTest {
     /// Reads the document `file`.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The problems of the file.
     pub fn read(file: &Path, document: &xml::Document) -> Result<Self, Vec<Diagnostic>> {
         let mut reader = Reader::new(file);
         let mut test = Self::default();
@@ -229,7 +229,7 @@ fn misspelt<'d>(root: xml::Node<'d>) -> Option<(xml::Node<'d>, &'static str)> {
     found.next()
 }
 
-/// A file's path, or what is written in place of it.
+/// A file's path, or the text in place of it.
 fn content(node: xml::Node<'_>) -> Content {
     match node.elements().next() {
         Some(inline) => Content::Inline(serialise(inline), place(inline)),

@@ -16,7 +16,7 @@ use super::mock::{self, Instead, MockService, Sent};
 use super::{Actual, Assertion, Case, HARNESS, Subject};
 use crate::bench::{Bench, BenchHead, perform};
 
-/// What the cases of a unit test share.
+/// State that the cases of a unit test share.
 pub struct Setting<'s> {
     pub program: Arc<Program>,
     pub subject: Subject,
@@ -30,7 +30,7 @@ pub struct Setting<'s> {
 pub struct Outcome {
     /// Empty: it passed.
     pub problems: Vec<Problem>,
-    /// What the log mediators wrote, and what was not mocked.
+    /// Lines of the log mediators, and requests that were not mocked.
     pub log: Vec<String>,
 }
 
@@ -42,17 +42,17 @@ pub struct Problem {
     pub what: String,
     /// The author's words.
     pub message: String,
-    /// What was expected, and what there is.
+    /// The expected and the actual value.
     pub difference: Option<(String, String)>,
 }
 
-/// What became of the message.
+/// Result of the message.
 #[derive(Default)]
 struct Ended {
     /// The response, or the message at the end of the sequence.
     message: Option<Box<Message>>,
     failure: Option<Failure>,
-    /// Of a request without a resource.
+    /// Response to a request without a resource.
     status: Option<u16>,
 }
 
@@ -199,7 +199,7 @@ impl Setting<'_> {
         case.assertions.iter().filter_map(|assertion| self.problem(assertion, ended)).collect()
     }
 
-    /// What is wrong, if anything is.
+    /// The problem, if there is one.
     fn problem(&self, assertion: &Assertion, ended: &Ended) -> Option<Problem> {
         let source = &assertion.source;
         let (what, difference) = match (self.actual(assertion, ended), &assertion.expected) {
@@ -218,7 +218,7 @@ impl Setting<'_> {
         Some(Problem { place, what, message, difference })
     }
 
-    /// `None`: there is no such thing.
+    /// `None` if it does not exist.
     fn actual(&self, assertion: &Assertion, ended: &Ended) -> Result<Option<String>, String> {
         let is_sequence = self.subject.is_sequence();
         match &assertion.actual {
@@ -276,7 +276,7 @@ impl Ended {
     }
 }
 
-/// The payload of a message that nobody sends: without its envelope.
+/// The payload of a message that is not sent: without its envelope.
 fn payload(message: &Message) -> Result<Option<String>, Failure> {
     let budget = Budget::large();
     let is_markup = matches!(message.body.format(), Format::Xml | Format::Soap11 | Format::Soap12);
@@ -306,7 +306,7 @@ struct Host<'h> {
 }
 
 impl Host<'_> {
-    /// What the target, or the first of its members that is mocked, returns.
+    /// The response of the target, or of the first of its members that is mocked.
     fn answer(
         &self,
         (method, body): (&str, &str),

@@ -206,8 +206,8 @@ struct Application<'a, 's> {
     patterns: &'a Computed,
 }
 
-/// Applies a built-in. What reads the whole value or copies it is charged here; built-ins whose result can be larger
-/// charge the rest themselves.
+/// Applies a built-in. Reading or copying the whole value is charged here; built-ins whose result can be larger charge
+/// the rest themselves.
 pub(super) fn apply<'s>(
     built_in: BuiltIn,
     value: Value<'s>,

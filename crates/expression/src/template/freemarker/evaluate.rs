@@ -20,7 +20,7 @@ pub(super) use arithmetic::{is_number, printed};
 
 /// Why a run stopped.
 pub(super) enum Stop {
-    /// Of the budget or the body.
+    /// Failure of the budget or the body.
     Error(Error),
     /// An error at an offset of the source; `!` and `??` catch those of `missing` values.
     Failed { at: usize, message: String, missing: bool },
@@ -42,11 +42,11 @@ fn missing<T>(at: usize, message: impl Into<String>) -> Step<T> {
     Err(Stop::Failed { at, message: message.into(), missing: true })
 }
 
-/// What an expression evaluates to.
+/// Value of an expression.
 #[derive(Clone)]
 pub(super) enum Model<'s> {
     Value(Value<'s>),
-    /// Of an XML payload.
+    /// A node of an XML payload.
     Nodes(Nodes<'s>),
 }
 

@@ -116,7 +116,7 @@ impl FreeMarker {
     /// Compiles `source`; `arguments` are `args.arg1`, `args.arg2` and so on.
     ///
     /// # Errors
-    /// [`Error::Syntax`] with the position, for whatever is not in the subset.
+    /// [`Error::Syntax`] with the position, for all syntax outside the subset.
     pub fn compile(source: &str, arguments: Vec<Expression>) -> Result<Self, Error> {
         let most = limits::PAYLOAD_TEMPLATE_BYTES_MAX;
         if source.len() > most {
@@ -129,7 +129,7 @@ impl FreeMarker {
         Ok(Self { source: source.into(), nodes, arguments, namespaces, reads_body })
     }
 
-    /// What rendering needs of the body.
+    /// Body use of rendering.
     #[must_use]
     pub fn body_use(&self) -> BodyUse {
         if self.reads_body { BodyUse::Read } else { BodyUse::Untouched }

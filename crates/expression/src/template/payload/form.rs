@@ -17,8 +17,7 @@ const SOME: StandIns = StandIns { json: "0", content: "<x/>", other: "x" };
 /// In JSON, also for the name of a member.
 const OTHERS: StandIns = StandIns { json: "\"\"", content: "", other: "" };
 
-/// Whether the output is well-formed whatever the values are; `false`: with some of them. White space is as good as a
-/// document.
+/// Whether the output is well-formed for all values; `false`: with some of them. White space is as good as a document.
 ///
 /// # Errors
 /// It never is.

@@ -35,7 +35,7 @@ pub(in super::super) fn of_nodes<'s>(
     }))
 }
 
-/// What all other built-ins read: the text of the node, or the array of the texts.
+/// Input of all other built-ins: the text of the node, or the array of the texts.
 pub(in super::super) fn read_nodes<'s>(
     built_in: BuiltIn,
     nodes: &Nodes<'s>,

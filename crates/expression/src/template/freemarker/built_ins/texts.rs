@@ -102,7 +102,7 @@ impl<'s> Application<'_, 's> {
         Ok(())
     }
 
-    /// Appends what replaces a match: `$1`, `${1}` and `${name}` are groups, `$$` is a dollar sign.
+    /// Appends the replacement of a match: `$1`, `${1}` and `${name}` are groups, `$$` is a dollar sign.
     fn expand(
         &self,
         made: &mut String,
