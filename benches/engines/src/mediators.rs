@@ -143,7 +143,7 @@ const CASES: &[Case] = &[
 ];
 
 const HEADER: &str = "\
-//! What mediators cost that need the body. `penstock-engines mediators` writes this file:
+//! Costs of mediators that need the body. `penstock-engines mediators` writes this file:
 //! `cargo run --release -p penstock-engines -- mediators > crates/mediation-tools/src/outline/costs.rs`.
 //!
 //! CPU time on one core, of SOAP orders or JSON, the larger of both where a mediator works on either. It includes
@@ -158,13 +158,16 @@ const COSTS_NS: &[(&str, [u64; 3])] = &[
 
 const FOOTER: &str = "];
 
-/// What a step of this element costs. The others evaluate an expression, as `property` does.
+/// Cost of a step of this element. The others evaluate an expression, as `property` does.
 pub(super) fn of(element: &str, body_use: BodyUse) -> [u64; 3] {
     if body_use == BodyUse::Untouched {
         return [0; 3];
     }
     let known = match element {
         \"fastXSLT\" | \"datamapper\" => \"xslt\",
+        // Cost of the format that an endpoint expects.
+        \"send\" | \"call\" | \"endpoint\" if body_use == BodyUse::Read => \"clone\",
+        \"send\" | \"call\" | \"endpoint\" => \"enrich\",
         known if COSTS_NS.iter().any(|(element, _)| *element == known) => known,
         _ => \"property\",
     };

@@ -1,4 +1,4 @@
-//! What mediators cost that need the body. `penstock-engines mediators` writes this file:
+//! Costs of mediators that need the body. `penstock-engines mediators` writes this file:
 //! `cargo run --release -p penstock-engines -- mediators > crates/mediation-tools/src/outline/costs.rs`.
 //!
 //! CPU time on one core, of SOAP orders or JSON, the larger of both where a mediator works on either. It includes
