@@ -5,10 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ::mediation::{
-    Answer, Ask, BenchHead, Body, Compiler, Direction, Environment, Event, Format, LogLevel,
-    Message, Origin, PlainHead, Program, Run,
+    Answer, Ask, Body, Compiler, Direction, Environment, Event, Format, LogLevel, Message, Origin,
+    PlainHead, Program, Run,
 };
 use expression::Budget;
+use mediation_tools::BenchHead;
 
 const ORDERS: &[u8] = include_bytes!("../data/buy-stocks.xml");
 

@@ -14,6 +14,7 @@ const SOURCES: &[(&str, &str)] = &[
     ("crates/xslt/src/limits.rs", "XSLT"),
     ("crates/expression/src/limits.rs", "JSON and expressions"),
     ("crates/mediation/src/limits.rs", "Mediation"),
+    ("crates/mediation-tools/src/limits.rs", "Mediation for tools"),
     ("crates/manager/src/limits.rs", "Key manager"),
     ("crates/store/src/limits.rs", "Store"),
     ("lab/src/limits.rs", "The lab"),

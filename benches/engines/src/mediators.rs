@@ -1,4 +1,4 @@
-//! The cost of each mediator, as `penstock explain` shows it: crates/mediation/src/outline/costs.rs.
+//! The cost of each mediator, as `penstock explain` shows it: crates/mediation-tools/src/outline/costs.rs.
 //!
 //! The cost of a step is the CPU time of a run that ends with the response's bytes, minus that of the same run without
 //! the step. It includes reading the body and writing the changed one.
@@ -10,9 +10,10 @@ use std::sync::Arc;
 
 use expression::Budget;
 use mediation::{
-    Answer, Bench, BenchHead, Body, Compiler, Direction, Environment, Exchange, Failure, Flow,
-    Format, LogLevel, Message, Origin, PlainHead, Program, Properties, perform,
+    Answer, Body, Compiler, Direction, Environment, Exchange, Failure, Flow, Format, LogLevel,
+    Message, Origin, PlainHead, Program, Properties,
 };
+use mediation_tools::{Bench, BenchHead, perform};
 
 use crate::documents::{array_payload, buy_stocks};
 use crate::{Output, least_ns};
@@ -142,8 +143,8 @@ const CASES: &[Case] = &[
 ];
 
 const HEADER: &str = "\
-//! What mediators cost that need the body. `penstock-engines mediators` writes this file:
-//! `cargo run --release -p penstock-engines -- mediators > crates/mediation/src/outline/costs.rs`.
+//! Costs of mediators that need the body. `penstock-engines mediators` writes this file:
+//! `cargo run --release -p penstock-engines -- mediators > crates/mediation-tools/src/outline/costs.rs`.
 //!
 //! CPU time on one core, of SOAP orders or JSON, the larger of both where a mediator works on either. It includes
 //! reading the body, which only the first of several steps does, and writing the changed one.
@@ -157,13 +158,16 @@ const COSTS_NS: &[(&str, [u64; 3])] = &[
 
 const FOOTER: &str = "];
 
-/// What a step of this element costs. The others evaluate an expression, as `property` does.
+/// Cost of a step of this element. The others evaluate an expression, as `property` does.
 pub(super) fn of(element: &str, body_use: BodyUse) -> [u64; 3] {
     if body_use == BodyUse::Untouched {
         return [0; 3];
     }
     let known = match element {
         \"fastXSLT\" | \"datamapper\" => \"xslt\",
+        // Cost of the format that an endpoint expects.
+        \"send\" | \"call\" | \"endpoint\" if body_use == BodyUse::Read => \"clone\",
+        \"send\" | \"call\" | \"endpoint\" => \"enrich\",
         known if COSTS_NS.iter().any(|(element, _)| *element == known) => known,
         _ => \"property\",
     };

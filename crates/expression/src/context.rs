@@ -1,12 +1,13 @@
-//! What an expression reads from the message that it is evaluated on.
+//! The parts of a message that an expression reads.
 
 use std::borrow::Cow;
 
 pub use xpath::synapse::PropertyScope;
 
+use crate::error::Error;
 use crate::json::Ref;
 use crate::mapping::Rules;
-use crate::{Error, Value};
+use crate::value::Value;
 
 /// The kind of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,7 +91,7 @@ pub trait EvalContext {
     fn xml_payload(&self) -> Result<Option<xml::Node<'_>>, Error> {
         Ok(self.xml()?.and_then(xml::Document::element))
     }
-    /// The same as [`EvalContext::xml`], for what reads the header of a SOAP envelope alone: the rest may be missing.
+    /// The same as [`EvalContext::xml`], for readers of the header of a SOAP envelope alone: the rest may be missing.
     ///
     /// # Errors
     /// As [`EvalContext::xml`].
@@ -109,7 +110,7 @@ pub trait EvalContext {
     fn unix_ms(&self) -> i64;
 }
 
-/// What an evaluation needs of the body; ordered, so that the need of a sequence is the maximum of its steps'.
+/// Body use of an evaluation; ordered, so that the need of a sequence is the maximum of its steps'.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum BodyUse {
@@ -120,4 +121,38 @@ pub enum BodyUse {
     Read,
     /// The body is replaced.
     Rewritten,
+}
+
+/// Prefixes that XPath does not have as variables.
+const FURTHER_PREFIXES: &[(&str, PropertyScope)] =
+    &[("axis2-client", PropertyScope::Axis2Client), ("env", PropertyScope::Environment)];
+
+/// A property of any scope; headers, query parameters and variables included.
+pub(crate) fn property<'c>(
+    context: &'c dyn EvalContext,
+    scope: PropertyScope,
+    name: &str,
+) -> Option<Value<'c>> {
+    match scope {
+        PropertyScope::Transport => context.header(name).map(Value::Text),
+        PropertyScope::Url => context.parameter(ParameterKind::Query, name).map(Value::Text),
+        PropertyScope::Variable => context.variable(name),
+        PropertyScope::File => context.config(name).map(Value::Text),
+        PropertyScope::Synapse
+        | PropertyScope::Axis2
+        | PropertyScope::Axis2Client
+        | PropertyScope::Operation
+        | PropertyScope::Function
+        | PropertyScope::System
+        | PropertyScope::Environment
+        | PropertyScope::Registry => context.property(scope, name),
+    }
+}
+
+/// The scope of `$ctx:` and the like at the beginning, and the rest.
+pub(crate) fn scope_of_prefix(text: &str) -> Option<(PropertyScope, &str)> {
+    let (prefix, rest) = text.strip_prefix('$')?.split_once(':')?;
+    let further = || FURTHER_PREFIXES.iter().find(|(known, _)| *known == prefix);
+    let scope = PropertyScope::of_prefix(prefix).or_else(|| further().map(|(_, scope)| *scope))?;
+    Some((scope, rest))
 }

@@ -1,8 +1,7 @@
 //! A position in a source text, and the tokens that all grammars of this crate share.
 
+use crate::error::SyntaxError;
 use crate::limits;
-
-use crate::SyntaxError;
 
 pub(crate) type Compiled<T> = Result<T, SyntaxError>;
 

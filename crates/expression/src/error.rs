@@ -2,8 +2,6 @@
 
 use xpath::BudgetExceeded;
 
-use crate::json::JsonErrorKind;
-
 /// Why compiling or evaluating an expression, a path or a template failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -17,7 +15,7 @@ pub enum Error {
         column: u32,
         /// In bytes, from 0.
         offset: usize,
-        /// What is wrong, and what to write instead where that is known.
+        /// The problem, and the remedy where it is known.
         message: String,
     },
     /// A definite path that selects nothing, or a variable or resource that does not exist.
@@ -35,7 +33,7 @@ pub enum Error {
         column: u32,
         /// In bytes, from 0.
         offset: usize,
-        /// What is wrong.
+        /// The problem.
         kind: JsonErrorKind,
     },
     /// The evaluation used up its budget.
@@ -51,9 +49,54 @@ pub enum Error {
         line: u32,
         /// In characters, from 1.
         column: u32,
-        /// What is wrong.
+        /// The problem.
         message: String,
     },
+}
+
+/// Problem of a JSON document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum JsonErrorKind {
+    /// The document ends inside a value, or is empty.
+    #[error("unexpected end of document")]
+    UnexpectedEnd,
+    /// Neither a value nor the punctuation that is allowed here.
+    #[error("{0} expected")]
+    Expected(&'static str),
+    /// Invalid UTF-8.
+    #[error("invalid UTF-8; JSON must be encoded in UTF-8 (RFC 8259 section 8.1)")]
+    Encoding,
+    /// A byte order mark.
+    #[error("byte order mark before the document; remove it (RFC 8259 section 8.1)")]
+    ByteOrderMark,
+    /// A control character in a string.
+    #[error("unescaped control character in a string")]
+    Control,
+    /// A backslash followed by none of `" \ / b f n r t u`.
+    #[error("unknown escape in a string")]
+    Escape,
+    /// Half of a surrogate pair.
+    #[error("unpaired surrogate in a string")]
+    Surrogate,
+    /// A malformed number.
+    #[error("malformed number")]
+    Number,
+    /// Text after the value.
+    #[error("unexpected text after the value")]
+    Trailing,
+    /// See [`Duplicates::Reject`](crate::json::Duplicates::Reject).
+    #[error("duplicate member name")]
+    Duplicate,
+    /// See [`Limits::depth`](crate::json::Limits::depth).
+    #[error("nested deeper than {0} levels")]
+    Depth(usize),
+    /// See [`Limits::bytes`](crate::json::Limits::bytes).
+    #[error("longer than {0} bytes")]
+    Bytes(usize),
+    /// See [`Limits::nodes`](crate::json::Limits::nodes).
+    #[error("more than {0} values and member names")]
+    Nodes(usize),
 }
 
 /// [`Error::Syntax`], which the parsers return.

@@ -21,7 +21,6 @@ mod context;
 mod cursor;
 mod error;
 mod expression;
-mod json_eval;
 mod pattern;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod properties;
@@ -31,7 +30,6 @@ mod xpath_bridge;
 
 pub use context::{BodyUse, EvalContext, ParameterKind, PropertyScope};
 pub use error::Error;
-pub(crate) use error::SyntaxError;
 pub use expression::Expression;
 pub use synapse::SynapseExpression;
 pub use value::Value;

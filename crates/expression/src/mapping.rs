@@ -15,9 +15,11 @@ mod to_xml;
 
 use std::borrow::Cow;
 
+use xpath::Budget;
 use xpath::regex::Regex;
 
-use crate::{Budget, Error, limits, pattern};
+use crate::error::Error;
+use crate::{limits, pattern};
 
 pub use restore::restore;
 pub use to_json::to_json;
@@ -36,22 +38,22 @@ const NIL: &str = "nil";
 const DIGIT: &str = "_JsonReader_PD_";
 const DOLLAR: &str = "_JsonReader_PS_";
 const CHARACTER: &str = "_JsonReader_";
-/// What a character that XML does not allow in a name becomes at most: the prefix, seven digits and `_`.
+/// Longest replacement of a character that XML does not allow in a name: the prefix, seven digits and `_`.
 const CHARACTER_BYTES_MAX: usize = CHARACTER.len() + 8;
 
-/// What may be configured. Source: the properties of Synapse that [`Rules::set`] takes.
+/// Settings of the mapping. Source: the properties of Synapse that [`Rules::set`] takes.
 #[derive(Clone, Debug)]
 pub struct Rules {
     /// Texts become numbers, `true`, `false` and `null`.
     auto_primitive: bool,
-    /// Those that match as a whole do not become numbers.
+    /// Texts that match as a whole do not become numbers.
     strings: Option<Regex>,
     /// Several elements of one name become an array. Otherwise each is a member of its own.
     auto_array: bool,
     /// Whether `xml-multiple` is read, and written.
     reads_multiple: bool,
     writes_multiple: bool,
-    /// What an element without content becomes: `null`, or an empty string.
+    /// Value of an element without content: `null`, or an empty string.
     null_for_empty: bool,
     /// `null` is an element with `xsi:nil`.
     nil: bool,
@@ -93,7 +95,7 @@ impl Rules {
     /// Sets one of [`Rules::PROPERTIES`].
     ///
     /// # Errors
-    /// What is wrong with the name or the value.
+    /// Problem of the name or the value.
     pub fn set(&mut self, property: &str, value: &str) -> Result<(), String> {
         let flag = || match value.trim() {
             value if value.eq_ignore_ascii_case("true") => Ok(true),
@@ -219,7 +221,8 @@ pub fn member_name(name: &str) -> Cow<'_, str> {
 #[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use super::*;
-    use crate::{Budget, json};
+    use crate::json;
+    use xpath::Budget;
 
     fn rules(properties: &[(&str, &str)]) -> Rules {
         let mut rules = Rules::DEFAULT;

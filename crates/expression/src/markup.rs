@@ -1,12 +1,14 @@
 //! Writes XML within a budget.
 
-use crate::{Budget, Error};
+use xpath::Budget;
+
+use crate::error::Error;
 
 /// `node` and everything below it as markup, with the namespaces in its scope and without a declaration; of the root,
 /// its children.
 ///
 /// # Errors
-/// [`Error::Budget`] if the text does not fit what is left of `budget`.
+/// [`Error::Budget`] if the text does not fit the rest of `budget`.
 pub fn write(node: xml::Node<'_>, budget: &Budget) -> Result<Vec<u8>, Error> {
     let charged = charge_copy(node, budget)?;
     let options = xml::WriterOptions { declaration: false, ..xml::WriterOptions::default() };

@@ -5,10 +5,14 @@ mod walk;
 
 use std::borrow::Cow;
 
+use crate::context::{EvalContext, PropertyScope};
+use crate::error::Error;
+use crate::expression::Expression;
 use crate::json::{Document, Kind, Ref};
 use crate::jsonpath::{Options, Path, Selection};
+use crate::synapse::SynapseExpression;
 use crate::template::{Argument, FreeMarker, MediaType, PayloadTemplate, Settings};
-use crate::{Error, EvalContext, Expression, PropertyScope, SynapseExpression, Value};
+use crate::value::Value;
 
 struct Message<'s>(Document<'s>);
 
@@ -38,7 +42,7 @@ fn split(input: &[u8]) -> Option<(&str, Document<'_>)> {
 }
 
 /// A copy of a document equals it; a path of plain steps selects what a recursive walk selects; a result is JSON;
-/// normalized paths select what they were made from; a property with the document has what the body has.
+/// normalized paths select the values that they were made from; a property with the document equals the body.
 ///
 /// # Panics
 /// If the property does not hold.
@@ -93,7 +97,7 @@ fn of_property(source: &str, document: &Document<'_>) {
     }
 }
 
-/// Integer arithmetic is exact; a path after `payload` selects what the JSONPath selects; an evaluation fails only for
+/// Integer arithmetic is exact; a path after `payload` selects the values of the JSONPath; an evaluation fails only for
 /// its budget.
 ///
 /// # Panics

@@ -2,8 +2,10 @@
 
 use std::borrow::Cow;
 
+use xpath::{Budget, BudgetExceeded};
+
+use crate::error::Error;
 use crate::json::{self, Builder, Document, Kind, Ref};
-use crate::{Budget, BudgetExceeded, Error};
 
 /// A value inside a document, or one made by the evaluation.
 #[derive(Clone, Debug)]
@@ -21,7 +23,7 @@ pub enum Value<'v> {
     Double(f64),
     /// True or false.
     Boolean(bool),
-    /// JSON's `null`, and what does not exist.
+    /// JSON's `null`, and absent values.
     Null,
 }
 
@@ -162,7 +164,7 @@ impl<'v> Value<'v> {
     /// An array of `values`, charged before it is made.
     ///
     /// # Errors
-    /// [`Error::Budget`] if the array does not fit what is left of `budget`.
+    /// [`Error::Budget`] if the array does not fit the rest of `budget`.
     pub(crate) fn array(values: &[Value<'_>], budget: &Budget) -> Result<Value<'static>, Error> {
         for value in values {
             value.charge_copy(budget)?;

@@ -6,8 +6,9 @@ use std::sync::LazyLock;
 use xpath::synapse::{Message, PropertyScope, SynapseXPath};
 use xpath::{Budget, Pool};
 
-use crate::context::{BodyUse, EvalContext};
-use crate::{Error, SyntaxError, Value};
+use crate::context::{self, BodyUse, EvalContext};
+use crate::error::{Error, SyntaxError};
+use crate::value::Value;
 
 /// The document of expressions that read no body.
 static EMPTY: LazyLock<xml::Document> = LazyLock::new(xml::Document::new);
@@ -52,7 +53,7 @@ pub(crate) fn holds(
         match evaluate(expression, context, (Some(beginning), None), budget) {
             Ok(found) if found.boolean() => return Ok(true),
             Err(error @ Error::Budget(_)) => return Err(error),
-            // Of the whole it may be true, or no error.
+            // For the whole document it may be true, or not an error.
             Ok(_) | Err(_) => {}
         }
     }
@@ -83,15 +84,15 @@ pub(crate) fn error(error: xpath::Error) -> Error {
     Error::Type(error.to_string())
 }
 
-/// Converts a result; a node-set becomes text as [`texts`] says.
+/// Converts a result; a node-set becomes text as in [`texts`].
 ///
 /// # Errors
-/// [`Error::Budget`] if the text does not fit what is left.
+/// [`Error::Budget`] if the text does not fit the rest of the budget.
 pub(crate) fn value(found: xpath::Value<'_>, budget: &Budget) -> Result<Value<'static>, Error> {
     Ok(match found {
         xpath::Value::NodeSet(nodes) => Value::Text(texts(&nodes, budget)?.into()),
         xpath::Value::String(text) => Value::Text(text.into()),
-        // Its text is `2.0`, as in Synapse, which prints Java's `Double`.
+        // The text is `2.0`, as in Synapse, which prints Java's `Double`.
         xpath::Value::Number(number) => Value::Double(number),
         xpath::Value::Boolean(truth) => Value::Boolean(truth),
     })
@@ -184,7 +185,7 @@ impl<'c> Message<'c> for Bridge<'c> {
         if let Some(nodes) = property_nodes(self.context, scope, name) {
             return Some(xpath::Value::NodeSet(nodes));
         }
-        let value = crate::expression::property(self.context, scope, name)?;
+        let value = context::property(self.context, scope, name)?;
         Some(match value.plain() {
             Value::Boolean(truth) => xpath::Value::Boolean(truth),
             Value::Integer(number) => xpath::Value::Number(number as f64),

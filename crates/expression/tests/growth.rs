@@ -1,4 +1,4 @@
-//! Conversions that make text longer are charged for what they make.
+//! Conversions that make text longer are charged for the result.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 mod common;

@@ -1,4 +1,4 @@
-//! The JSON reader: what RFC 8259 allows and forbids, and that it agrees with serde_json.
+//! The JSON reader: rules of RFC 8259, and agreement with serde_json.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may fail by panicking")]
 
 use penstock_expression::Error;
@@ -13,7 +13,7 @@ const ACCEPTED: &[&str] = &[
     "\"\\u0000\"", "\"\u{7f}\"", "\"é😀\"", "\"\u{2028}\"", "[]", "[ ]", "[\n]", "[1]", "[1,2]", "[ 1 , 2 ]", "[[]]", "[[],[]]",
     "[null,true,\"x\",{}]", "{}", "{ }", "{\"a\":1}", "{\"a\":1,\"b\":2}", "{ \"a\" : 1 }", "{\"\":0}", "{\"a\":{\"b\":[]}}",
     "{\"a\":1,\"a\":2}", "{\"\\u0061\":1}", " \t\r\n1\t\r\n ", "[\"12345678\"]", "[\"1234567\\\"9\"]", "[\"123456789012345\"]",
-    // What is between the strings of an array is mostly the same again and again.
+    // The text between the strings of an array is mostly the same again and again.
     "[\"\", \"b\", \"c\", \"\"]", "[\"a\",\"b\",\"c\", \"d\",\"e\" ,\"f\",\n\"g\",\n\"h\"]", "[\"a\", \"b\", 1, \"c\", \"d\\\"\", \"e\",  \"f\"]",
     "[\"a\",              \"fourteen\",              \"c\",              \"12345678\"]", "[\"a\",               \"fifteen\",               \"c\"]",
     "[\"a\",                \"sixteen\",                \"c\",                []]", "[[\"a\",\"b\",\"c\"],\"d\",[\"e\",{\"f\":\"g\"},\"h\",\"i\"]]",

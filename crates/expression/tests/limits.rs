@@ -1,4 +1,4 @@
-//! What an evaluation reads and makes is bounded by its budget, whatever the message.
+//! The input and output of an evaluation are bounded by its budget, for any message.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 mod common;

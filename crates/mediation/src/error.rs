@@ -6,14 +6,14 @@ use std::ops::{Deref, DerefMut};
 use expression::Error;
 use model::{Blame, Denial};
 
-/// WSO2's numbers for what went wrong while a message was mediated. Source: `SynapseConstants`.
+/// WSO2's numbers for failures of mediation. Source: `SynapseConstants`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Code(pub u32);
 
 impl Code {
     /// A mediator failed; Synapse gives no other number to most failures.
     pub const MEDIATION: Self = Self(0);
-    /// The body is not what its content type says.
+    /// The body contradicts its content type.
     pub const MALFORMED_BODY: Self = Self(601_000);
     /// No connection to the endpoint.
     pub const NOT_CONNECTED: Self = Self(101_503);
@@ -25,11 +25,11 @@ impl Code {
     pub const NO_READY_MEMBER: Self = Self(303_000);
     /// The endpoint is suspended.
     pub const SUSPENDED: Self = Self(303_001);
-    /// A policy refuses a response. One of Penstock's own.
+    /// A policy refuses a response. This code is Penstock's own.
     pub const RESPONSE_REFUSED: Self = Self(502_002);
     /// An interceptor service is not reachable, or returns another status than 200 and 204. Source: Choreo Connect.
     pub const NO_INTERCEPTOR: Self = Self(103_500);
-    /// An interceptor service returns something else than its contract says.
+    /// An interceptor service violates its contract.
     pub const INTERCEPTOR_RESPONSE: Self = Self(103_501);
     /// A request does not match the description of its operation. Source: API Manager's `SchemaValidator`.
     pub const REQUEST_MISMATCH: Self = Self(400);
@@ -37,7 +37,7 @@ impl Code {
     pub const RESPONSE_MISMATCH: Self = Self(500);
     /// The endpoint, which a WSDL describes, is suspended.
     pub const WSDL_SUSPENDED: Self = Self(303_002);
-    /// A `call` with `blocking` failed, whatever the reason.
+    /// A `call` with `blocking` failed, for any reason.
     pub const BLOCKING_CALL: Self = Self(401_001);
     /// A `callout` failed.
     pub const CALLOUT: Self = Self(401_000);
@@ -45,7 +45,7 @@ impl Code {
     pub const NOT_SENT: Self = Self(401_003);
     /// The endpoint returned a SOAP fault, which `FORCE_ERROR_ON_SOAP_FAULT` makes a failure.
     pub const SOAP_FAULT: Self = Self(500_000);
-    /// There is no endpoint of this name.
+    /// No endpoint has this name.
     pub const NO_ENDPOINT: Self = Self(305_100);
 }
 
@@ -55,12 +55,12 @@ impl Code {
 #[error("{0}")]
 pub struct Failure(Box<Details>);
 
-/// What is known of a [`Failure`].
+/// Details of a [`Failure`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Details {
     pub code: Code,
     pub message: String,
-    /// What only the log should say, such as an address.
+    /// Details for the log alone, such as an address.
     pub detail: Option<String>,
     /// The mediator, such as `log at proxy.xml:3:5`; added by the run.
     pub place: Option<String>,
@@ -68,7 +68,7 @@ pub struct Details {
     pub kind: Option<String>,
     /// A policy refused the message, or the host did for want of room.
     pub denial: Option<Denial>,
-    /// Who sent the body that is not what its content type says; the gateway if mediation made it. Added by the run.
+    /// Sender of the body that contradicts its content type; the gateway if mediation made it. Added by the run.
     pub sender: Blame,
 }
 

@@ -1,9 +1,9 @@
-//! Mediation: what WSO2's Micro Integrator and Apache Synapse call sequences and mediators.
+//! Mediation: the sequences and mediators of WSO2's Micro Integrator and Apache Synapse.
 //!
 //! An artefact (XML) is compiled once into a [`Program`]: flat sequences of [`Mediator`]s that refer to each other by
-//! number. A [`Run`] takes a [`Message`], and everything that becomes of it, through sequences. It never waits: when a
-//! mediator needs the outside, the run stops with an [`Ask`], the host performs it, and the run resumes where it was.
-//! Its stacks are explicit, so their depth is bounded and a test drives it without sockets.
+//! number. A [`Run`] takes a [`Message`], and everything made of it, through sequences. It never waits: when a mediator
+//! needs the outside, the run stops with an [`Ask`], the host performs it, and the run resumes where it was. Its stacks
+//! are explicit, so their depth is bounded and a test drives it without sockets.
 //!
 //! ```text
 //! loop {
@@ -19,55 +19,47 @@
 //! }
 //! ```
 //!
+//! The folders, lowest first, each of which imports only those before it: `message` has bodies and properties; `program`
+//! has compiled artefacts and the interface of a step; `run` takes messages through sequences; `syntax` reads elements;
+//! `mediators` and `policies` are the steps; `compile` reads whole artefacts.
+//!
 //! Architecture invariant: no I/O, no clock, no thread. The host supplies the message's head ([`Head`]) and everything
 //! else that an expression may read ([`Environment`]).
 
-mod bench;
 mod compile;
-mod description;
 mod error;
-mod known;
 pub mod limits;
-mod mediator;
 mod mediators;
-mod memory;
 mod message;
-pub mod outline;
-mod pass_through;
 mod policies;
 mod program;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod properties;
 mod run;
-mod service;
-mod template;
-pub mod unit_test;
+mod syntax;
 
-pub use bench::{Bench, BenchHead, Streams, perform};
-pub use compile::{Compiler, Element, Origin};
-pub use description::Wsdl;
+pub use compile::Origin;
 pub use error::{Code, Details, Failure};
 pub use expression::BodyUse;
-pub use mediator::{Call, Collect, Fork, Mediator, Next, Part, Parts, Piece, Scatter, To};
-pub use mediators::{MEDIATORS, Row, soap_fault, synapse_page};
-pub use memory::Memory;
+pub use mediators::{MEDIATORS, UNSERVED, soap_fault};
 pub use message::{
-    Body, Direction, Environment, Format, Head, LogLevel, Message, PlainHead, Properties,
-    PropertyScope, PropertyValue, View,
+    Arrival, Body, Direction, Effect, Format, Head, KNOWN, Known, Message, NOT_CHUNKED, PlainHead,
+    Properties, PropertyScope, PropertyValue, Served,
 };
-pub use pass_through::{Detour, Passage, Routing};
 pub use policies::{
     ApiPolicies, CLAIMS, CONTRACT, INVOCATION, Members, OperationFlow, POLICIES, PolicyParameter,
     PolicyProblem, PolicyReading, PolicyRow, RESPONSE_CACHE, SCHEMA_VALIDATION,
-    check as check_policy, path_variables, policies_examples, policies_page, policy,
-    response_cache_s,
+    check as check_policy, path_variables, policy, response_cache_s,
 };
 pub use program::{
-    Credentials, Endpoint, EndpointFormat, EndpointId, EndpointKind, Program, Retry, SequenceId,
-    Step, Suspend, Timeout, TimeoutAction,
+    Api, Asked, Bindings, Call, Collect, Credentials, Endpoint, EndpointFormat, EndpointId,
+    EndpointKind, Environment, Flow, Fork, Found, Inbound, InboundTarget, LogLevel, Matched,
+    Mediator, Memory, Next, Part, Parts, Piece, Program, Proxy, Resource, ResourcePath, Retry,
+    Routing, Scatter, Scene, SequenceId, Step, Suspend, Timeout, TimeoutAction, To, Transports,
+    View, Wsdl, uri_template,
 };
-pub use run::{Answer, Ask, AskId, Event, Exchange, Run, Scene, Sent, Source, Target};
-pub use service::{
-    Api, Arrival, Asked, Bindings, Flow, Found, Inbound, InboundTarget, Matched, Proxy, Resource,
-    ResourcePath, Served, Transports,
+pub use run::{
+    Answer, Ask, AskId, Detour, Event, Exchange, FORCE_ERROR_ON_SOAP_FAULT, HELD_WHEN_SENT,
+    Passage, Run, Sent, Source, Target,
 };
+pub use syntax::{Compiler, Element, NAMESPACE, Row, serialise};

@@ -18,8 +18,6 @@ const _: () = assert!(HANDLER_STEPS <= HEAVY_STEPS, "a handler runs on the threa
 pub const RELEASED_BYTES_PER_STEP: u64 = 256;
 /// Maximum nesting of mediators in an artefact. Deeper: rejected at load; compiling recurses on it.
 pub const ELEMENT_DEPTH_MAX: usize = 64;
-/// Maximum number of steps in what `penstock explain` shows of an artefact. More: sequences that follow are named only.
-pub const OUTLINE_NODES_MAX: usize = 10_000;
 /// Maximum depth of endpoints inside each other, by reference or by nesting. Deeper: rejected at load, or the message
 /// fails.
 pub const ENDPOINT_DEPTH_MAX: usize = 8;
@@ -41,8 +39,8 @@ pub const CACHE_BYTES_MAX: usize = 64 * 1024 * 1024;
 pub const CACHED_RESPONSES_MAX: usize = 100_000;
 /// Maximum size of the body of a response that a `cache` keeps, in bytes. Larger: not kept.
 pub const CACHED_BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// Maximum size of what a `cache` compares requests by: method, target, fields and body, in bytes. Larger: the response is
-/// not kept.
+/// Maximum size of the key by which a `cache` compares requests: method, target, fields and body, in bytes. Larger: the
+/// response is not kept.
 pub const CACHE_KEY_BYTES_MAX: usize = 64 * 1024;
 /// Maximum number of clients that one `throttle` counts. More: the others share one count.
 pub const THROTTLE_CLIENTS_MAX: usize = 100_000;
@@ -91,7 +89,7 @@ pub const FORM_FIELDS_MAX: usize = 10_000;
 pub const MULTIPART_PARTS_MAX: usize = 1_000;
 /// Maximum size of the head of a part, in bytes. Larger: the body is malformed.
 pub const MULTIPART_HEAD_BYTES_MAX: usize = 8 * 1024;
-/// Maximum length of a script with what it includes, in bytes. Longer: rejected at load.
+/// Maximum length of a script with its included scripts, in bytes. Longer: rejected at load.
 pub const SCRIPT_BYTES_MAX: usize = 256 * 1024;
 /// Maximum memory of a script for one message, in bytes. More: the message fails.
 pub const SCRIPT_MEMORY_BYTES_MAX: usize = 16 * 1024 * 1024;

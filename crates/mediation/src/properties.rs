@@ -7,12 +7,17 @@ use expression::{json, mapping};
 use model::{Api, Operation, Place, Policies, Policy, Security};
 use xpath::Budget;
 
-use crate::message::charset::{self, Charset};
-use crate::message::{BodyCoding as Coding, is_token};
-use crate::{
-    Answer, ApiPolicies, Ask, BenchHead, Body, Code, Compiler, Direction, Environment, Event,
-    Failure, Flow, Format, LogLevel, Message, Origin, PlainHead, Program, Run, SequenceId,
+use crate::compile::Origin;
+use crate::error::{Code, Failure};
+use crate::message::charset::Charset;
+use crate::message::{
+    Body, BodyCoding as Coding, Direction, Format, Message, PlainHead, PropertyScope,
+    PropertyValue, charset, is_token,
 };
+use crate::policies::ApiPolicies;
+use crate::program::{Environment, Flow, LogLevel, Program, SequenceId};
+use crate::run::{Answer, Ask, Event, Run};
+use crate::syntax::Compiler;
 
 /// The budget of a run, so that no input takes long.
 const STEPS: u64 = 20_000;
@@ -95,8 +100,8 @@ fn run(program: &Arc<Program>, sequence: SequenceId, body: &[u8]) {
     }
 }
 
-/// A compressed body, after a byte that says how, is decoded within its limits, or malformed. So is one in a charset, and
-/// text in one byte for each character is written as it was read.
+/// A compressed body, after a byte for the coding, is decoded within its limits, or malformed. So is one in a charset,
+/// and text in one byte for each character is written as it was read.
 ///
 /// # Panics
 /// If the property does not hold.
@@ -127,8 +132,8 @@ pub fn coding(input: &[u8]) {
     }
 }
 
-/// A form, a multipart body with the boundary `B`, or an envelope with attachments, by the first byte: what is written after an edit is read again as
-/// the same, with the boundary that its content type says.
+/// A form, a multipart body with the boundary `B`, or an envelope with attachments, by the first byte: the text written
+/// after an edit is read again as the same, with the boundary in its content type.
 ///
 /// # Panics
 /// If the property does not hold.
@@ -162,7 +167,7 @@ pub fn form(input: &[u8]) {
     assert_eq!(String::from_utf8_lossy(&before), String::from_utf8_lossy(&after));
 }
 
-/// Whatever an interceptor service answers, the client gets one response, and nothing of the answer is in a head that
+/// For any answer of an interceptor service, the client gets one response, and no part of the answer is in a head that
 /// could not be written.
 ///
 /// # Panics
@@ -204,8 +209,11 @@ pub fn interceptor(answer: &[u8]) {
     let mut run = Run::new(Arc::clone(&compiled.program), flow, request, budget);
     let (mut asks, mut responses) = (0, 0);
     let response = || {
-        let head = BenchHead { status: Some(200), ..BenchHead::default() };
-        Message::new(Direction::Response, Box::new(head), Body::held(Format::Json, answer.to_vec()))
+        let body = Body::held(Format::Json, answer.to_vec());
+        let mut response = Message::new(Direction::Response, Box::<PlainHead>::default(), body);
+        let status = PropertyValue::new("200");
+        let set = response.set(PropertyScope::Axis2, "HTTP_SC", status, &Budget::large());
+        set.map(|()| response).expect("the budget suffices")
     };
     loop {
         match run.next_heavy(&Nobody) {
@@ -302,11 +310,11 @@ fn views(document: &json::Document<'_>, budget: &Budget) {
         let written = message.finish(budget).unwrap_or_else(|failure| panic!("{failure}"));
         assert_eq!(written.as_deref(), Some(document.root().raw().as_bytes()));
     }
-    // What an expression takes out of a body is a part of its text.
+    // The value that an expression takes out of a body is a part of its text.
     if let Ok(Some(document)) = message.body.json(budget) {
         for value in document.root().descendants() {
-            let copy = crate::PropertyValue::from(expression::Value::Json(value));
-            if let crate::PropertyValue::Json(copy) = copy {
+            let copy = PropertyValue::from(expression::Value::Json(value));
+            if let PropertyValue::Json(copy) = copy {
                 assert_eq!(copy.text(), value.raw());
             }
         }

@@ -1,4 +1,4 @@
-//! Where messages go: sends, calls, responses, and what is left for the host.
+//! Destinations of messages: sends, calls, responses, and duties of the host.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
@@ -399,7 +399,7 @@ fn a_large_body_is_written_on_a_thread_for_heavy_work() {
         run.answer(sent[0].1, Answer::Response(response("1")));
         assert!(matches!(run.next(&world), Event::Respond(..)), "in the sequence `r`");
     }
-    // What was edited is written where it was edited.
+    // An edited body is written where it was edited.
     let mut run = begin(edits, &format!("<a><s>IBM</s>{large}</a>"));
     assert!(matches!(run.next(&world), Event::Heavy));
     assert!(matches!(run.next_heavy(&world), Event::Respond(..)));

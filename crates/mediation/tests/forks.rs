@@ -13,7 +13,7 @@ use host::{
 use penstock_mediation::{Answer, Run};
 use xpath::Budget;
 
-/// Returns what was sent, in a property with the endpoint's name.
+/// Returns the sent message, in a property with the endpoint's name.
 fn echo(url: &str, body: &str) -> Option<Answer> {
     let name = url.trim_start_matches("http://").trim_end_matches('/');
     let body = if body.starts_with('<') {
@@ -204,7 +204,7 @@ fn elements_are_aggregated_in_an_envelope_or_in_an_enclosing_element() {
     assert_eq!(run(plain, &target(""), &echo).body(), "<aggregate><i>1</i><i>2</i></aggregate>");
 }
 
-/// Of the namespaces that are declared around an element, it gets those that it does not declare itself.
+/// An element gets the namespaces declared around it, except those that it declares itself.
 #[test]
 fn elements_that_are_split_and_aggregated_stay_as_they_were_written() {
     let all = "//*[local-name()='i']";
@@ -258,7 +258,7 @@ fn parts_are_aggregated_in_the_order_of_the_split_whichever_arrives_first() {
     assert_eq!(run_with(&join, "1", target, &echo).body(), r#"[{"a":1},1]"#);
 }
 
-/// The others wait as what they are made of.
+/// The others wait as the items that they are made of.
 #[test]
 fn no_more_parts_are_made_than_the_host_sends_at_a_time() {
     let most = base::limits::MEDIATED_EXCHANGES_MAX;
@@ -295,7 +295,7 @@ fn one_way(items: &str) -> String {
     )
 }
 
-/// What is sent is released, and would have no end otherwise.
+/// Sent messages are released; their number is not bounded otherwise.
 #[test]
 fn parts_with_a_long_header_use_up_the_budget() {
     let header = format!("<e:Header><h>{}</h></e:Header>", "h".repeat(100_000));
@@ -677,13 +677,13 @@ fn each_response_of_a_list_of_recipients_goes_on_after_the_call() {
             r#"[{"a":2},{"b":2}]"#,
             2,
         ),
-        // Its parts are lists again.
+        // The parts are lists again.
         (
             format!("<call>{inner}</call>{join}{join}<respond/>"),
             r#"[[{"a":1},{"b":1}],[{"a":1},{"b":1}]]"#,
             4,
         ),
-        // The next call is no part of the list.
+        // The next call is not part of the list.
         (
             format!("<call>{list}</call><call><endpoint key=\"b\"/></call>{join}<respond/>"),
             r#"[{"b":{"a":1}},{"b":{"b":1}}]"#,
@@ -706,7 +706,7 @@ fn each_response_of_a_list_of_recipients_goes_on_after_the_call() {
         "<inSequence><call>{list}</call>{join}<respond/></inSequence><faultSequence><drop/></faultSequence>"
     );
     assert_eq!(run("1", &target, &one).body(), r#"[{"b":1}]"#);
-    // Whoever waits for a part gets one result.
+    // A branch that waits for a part gets one result.
     let scatter = format!(
         "<inSequence><scatter-gather parallel-execution=\"true\" target=\"body\"><aggregation expression=\"${{payload}}\"/>\
          <sequence><call>{list}</call></sequence></scatter-gather><respond/></inSequence>"

@@ -1,10 +1,10 @@
-//! Mediators on messages: `golden/<element>/<case>.golden` has artefacts, messages, and what becomes of each.
+//! Mediators on messages: `golden/<element>/<case>.golden` has artefacts, messages, and the result of each.
 //! `PENSTOCK_BLESS=1` writes the results anew.
 //!
-//! A file begins with `== artefacts`: the sequence `main`, or a proxy, and what they use. `== message CONTENT-TYPE` or
-//! `== message METHOD TARGET CONTENT-TYPE` is a request and its body, whose lines end as MIME's if it is multipart;
-//! `== time MS` advances the clock. Endpoints return what they were sent, except `http://refused/`, which nobody can
-//! connect to.
+//! A file begins with `== artefacts`: the sequence `main`, or a proxy, and the artefacts that they use. `== message
+//! CONTENT-TYPE` or `== message METHOD TARGET CONTENT-TYPE` is a request and its body, whose lines end as MIME's if it
+//! is multipart; `== time MS` advances the clock. Endpoints return their requests, except `http://refused/`, which
+//! refuses connections.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
@@ -33,7 +33,7 @@ fn blessed(text: &str) -> String {
     let Some(("artefacts", artefacts)) = all.next() else { panic!("no artefacts: {text}") };
     let artefacts = artefacts.trim_end();
     let mut made = format!("== artefacts\n{artefacts}\n");
-    // What becomes of the message is its response.
+    // The resulting message is the response.
     let responds = "<sequence name=\"run\"><sequence key=\"main\"/><respond/></sequence>";
     let has_main = artefacts.contains("name=\"main\"");
     let whole = format!("{artefacts}{}", if has_main { responds } else { "" });

@@ -41,7 +41,7 @@ fn the_failure_of_an_endpoint_has_its_code_and_the_message_that_was_sent() {
     assert_eq!(ran.body(), "1");
 }
 
-/// The code of what a call fails with, and its text, if the endpoint fails with `code`.
+/// The code of a call's failure, and its text, if the endpoint fails with `code`.
 fn failed(call: &str, code: u32) -> String {
     let fault = handler("f", "<respond/>");
     let target = format!(" faultSequence=\"f\"><inSequence>{call}</inSequence>");
@@ -298,7 +298,8 @@ fn doubled(name: &str, times: usize) -> String {
     format!("<property name=\"{name}\" value=\"0123456789abcdef\"/>{}", double.repeat(times))
 }
 
-/// What a proxy with these steps, and these in its error handler, returns for a message that is larger than its budget.
+/// The response of a proxy with these steps, and these in its error handler, to a message that is larger than its
+/// budget.
 fn spent(steps: &str, handled: &str) -> Ran {
     let answers = "<payloadFactory media-type=\"json\"><format>{\"code\":\"$1\",\"why\":\"$2\"}</format>\
         <args><arg expression=\"$ctx:ERROR_CODE\"/><arg expression=\"$ctx:ERROR_MESSAGE\"/></args></payloadFactory>\

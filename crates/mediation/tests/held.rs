@@ -1,4 +1,4 @@
-//! What a message takes in memory, its body included.
+//! Memory of a message, its body included.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
@@ -150,7 +150,7 @@ fn a_message_takes_four_times_its_body_at_most() {
              <send><endpoint><address uri=\"http://b/\"/></endpoint></send></sequence></foreach>",
         ),
     ] {
-        // Smaller ones are dominated by what a message takes without a body.
+        // Smaller ones are dominated by the memory of a message without a body.
         for bytes in [10_000, 100_000] {
             let program = program(&format!(
                 "<proxy name=\"P\"><target><inSequence>{steps}{call}</target></proxy>"

@@ -1,4 +1,4 @@
-//! What a message is to mediators: its views, its formats, its head, its budget.
+//! Messages as mediators see them: views, formats, head, budget.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
@@ -26,7 +26,7 @@ fn message(content_type: &str, body: &str) -> Box<Message> {
     Message::new(Direction::Request, Box::new(head), body)
 }
 
-/// Runs the sequence `main` of the artefacts. What becomes of the message is its response.
+/// Runs the sequence `main` of the artefacts. The resulting message is the response.
 #[track_caller]
 fn run_main(artefacts: &str, message: Box<Message>, budget: Budget) -> Ran {
     let responds = "<sequence name=\"run\"><sequence key=\"main\"/><respond/></sequence>";
@@ -495,7 +495,7 @@ fn a_body_is_written_in_the_format_of_its_message_type_or_content_type() {
             "<a>1</a>",
             "application/atom+xml; charset=UTF-8",
         ),
-        // One that nobody wrote anew.
+        // A body that was not written anew.
         (
             message_type("application/vnd.api+json"),
             json_body(),

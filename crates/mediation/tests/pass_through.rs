@@ -1,4 +1,4 @@
-//! Requests that need no run: what is found without one is what a run does.
+//! Requests that need no run: the decision without one equals that of a run.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
@@ -173,7 +173,7 @@ fn what_the_beginning_of_a_body_decides_reads_no_further() {
     let enveloped = format!("<s:Envelope {soap}><s:Body>{first}");
     let is_ibm = "xpath=\"//symbol = 'IBM'\"";
     let (is_right, is_other) = (Ok("http://address/"), Ok("http://implied/"));
-    // What is not read is not known to be malformed.
+    // An unread body is not known to be malformed.
     for (condition, body, url) in [
         (is_ibm, &first, is_right),
         (is_ibm, &last, is_right),
@@ -253,7 +253,7 @@ fn a_flow_that_only_sends_on_needs_no_run() {
     }
 }
 
-/// What becomes of the response, with everything that the run does.
+/// The result of the response, with all effects of the run.
 fn answered(mut run: Box<Run>, ask: AskId, world: &World) -> Vec<String> {
     let body = Body::streaming(Format::Json);
     let mut response = Message::new(Direction::Response, Box::new(PlainHead::default()), body);

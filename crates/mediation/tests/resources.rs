@@ -16,7 +16,7 @@ fn api(attributes: &str, resources: &[&str]) -> String {
     format!("<api {attributes}>{resources}</api>")
 }
 
-/// `API number variables query`, or what became of the request.
+/// `API number variables query`, or the outcome of the request.
 fn find(program: &Program, method: &str, target: &str) -> String {
     find_with(program, method, target, &[])
 }

@@ -1,5 +1,4 @@
-//! The mediator `script` at its limits, and what its engine must not keep. What it does otherwise is in
-//! `golden/script/`.
+//! The mediator `script` at its limits, and the isolation of its engine. Ordinary scripts are in `golden/script/`.
 
 #![cfg(feature = "script")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
@@ -50,7 +49,7 @@ fn built_in_functions_count_by_what_they_walk_over() {
     fails(names, stopped);
 }
 
-/// Of the engine's interrupts, both have three.
+/// Both have three of the engine's interrupts.
 #[test]
 fn operations_on_long_texts_count_by_their_time() {
     let compare = |characters: usize| {
@@ -102,7 +101,7 @@ fn a_script_has_a_limit_of_memory_and_of_depth() {
     fails("(function f() { return f() + 1; })()", "the script failed: ");
 }
 
-/// What would be a change of XML in E4X has no effect on a text.
+/// A change of XML in E4X has no effect on a text.
 #[test]
 fn a_script_that_takes_xml_for_more_than_text_is_reported_and_fails() {
     let at_load = |script: &str| {

@@ -1,5 +1,5 @@
-//! How long a worker is busy with one message: the steps that a run takes on its thread between two events. What takes
-//! longer is left to a thread for heavy work.
+//! How long a worker is busy with one message: the steps that a run takes on its thread between two events. Longer work
+//! is left to a thread for heavy work.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 

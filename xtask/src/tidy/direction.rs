@@ -19,6 +19,7 @@ const MAY_DEPEND: &[(&str, &[&str])] = &[
     ("model",    &["base", "jose"]),
     ("stages",   &["base", "jose", "model"]),
     ("mediation", &["base", "model", "xml", "xpath", "xslt", "expression"]),
+    ("mediation-tools", &["base", "model", "xml", "xpath", "expression", "mediation"]),
     ("gateway",  &["base", "jose", "model", "wire", "stages", "mediation", "expression", "xml"]),
     ("formats",  &["base", "expression", "jose", "model", "xml", "mediation"]),
     ("follow",   &["base", "jose", "model", "wire", "formats"]),
@@ -26,10 +27,10 @@ const MAY_DEPEND: &[(&str, &[&str])] = &[
     ("manager",  &["base", "jose", "model", "wire", "store"]),
     ("reconcile", &["base", "model", "stages"]),
     ("lab",      &["base", "wire", "expression"]),
-    ("penstock", &["base", "jose", "model", "wire", "stages", "gateway", "formats", "follow", "manager", "reconcile", "lab", "xml", "xpath", "xslt", "expression", "mediation"]),
+    ("penstock", &["base", "jose", "model", "wire", "stages", "gateway", "formats", "follow", "manager", "reconcile", "lab", "xml", "xpath", "xslt", "expression", "mediation", "mediation-tools"]),
     ("tests",    &["base", "jose", "model", "wire", "stages", "gateway", "formats", "follow", "lab", "xml", "xpath", "xslt", "expression"]),
-    ("benches",  &["base", "jose", "model", "wire", "stages", "gateway", "lab", "xml", "xpath", "xslt", "expression", "mediation"]),
-    ("engines",  &["base", "xml", "xpath", "xslt", "expression", "mediation"]),
+    ("benches",  &["base", "jose", "model", "wire", "stages", "gateway", "lab", "xml", "xpath", "xslt", "expression", "mediation", "mediation-tools"]),
+    ("engines",  &["base", "xml", "xpath", "xslt", "expression", "mediation", "mediation-tools"]),
     ("xtask",    &[]),
 ];
 
@@ -53,6 +54,7 @@ const PURE: &[&str] = &[
     "crates/model/",
     "crates/stages/",
     "crates/mediation/",
+    "crates/mediation-tools/",
     "crates/formats/",
 ];
 const OURS: &[&str] = &["crates/", "bins/", "lab/"];

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use formats::openapi::Defaults;
-use mediation::outline::{self, Branch, Node, Outline, PassingBody};
 use mediation::{BodyUse, Compiler};
+use mediation_tools::outline::{self, Branch, Node, Outline, PassingBody};
 use model::Severity;
 
 use super::serving::fetch_alone;

@@ -10,10 +10,11 @@ use clap::Args;
 use expression::{Budget, limits};
 use formats::openapi::Defaults;
 use mediation::{
-    Answer, Arrival, Asked, Bench, BenchHead, Body, BodyUse, Compiler, Direction, Environment,
-    Exchange, Flow, Format, LogLevel, Matched, Memory, Message, Origin, PlainHead, Program,
-    Properties, PropertyScope, SequenceId, Served, Step, Target, perform,
+    Answer, Arrival, Asked, Body, BodyUse, Compiler, Direction, Environment, Exchange, Flow,
+    Format, LogLevel, Matched, Memory, Message, Origin, PlainHead, Program, Properties,
+    PropertyScope, SequenceId, Served, Step, Target,
 };
+use mediation_tools::{Bench, BenchHead, perform};
 use model::{ArtefactKind, ArtefactSet, Diagnostic, Severity};
 
 use super::expression::{header, headers};

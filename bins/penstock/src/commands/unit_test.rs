@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use base::{Clock, SystemClock};
 use clap::Args;
-use mediation::unit_test::{Case, Outcome, Problem, Setting, layout};
+use mediation_tools::unit_test::{Case, Outcome, Problem, Setting, layout};
 use model::Place;
 
 use super::serving::json_rules;

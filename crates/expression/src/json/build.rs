@@ -43,7 +43,7 @@ impl Builder {
         }
     }
 
-    /// Adds a number by its text; what is not a JSON number (`NaN`, `+1`, `.5`) is added as a string.
+    /// Adds a number by its text; a text that is not a JSON number (`NaN`, `+1`, `.5`) is added as a string.
     pub fn number(&mut self, text: &str) -> &mut Self {
         if super::read::is_number(text) {
             self.leaf(text.as_bytes(), Tag::Number as u32)

@@ -25,15 +25,17 @@ mod build;
 mod escape;
 mod read;
 
+pub use crate::error::JsonErrorKind;
 pub use build::Builder;
 pub(crate) use escape::quoted_len;
 pub use escape::{push_quoted, push_string_body};
-pub use read::{Duplicates, JsonErrorKind, Limits};
+pub use read::{Duplicates, Limits};
+use xpath::Budget;
 
 use std::borrow::Cow;
 use std::fmt;
 
-use crate::{Budget, Error};
+use crate::error::Error;
 
 /// A JSON text and its tree. It borrows the text that it was read from; [`Document::into_owned`] copies it.
 #[derive(Clone, Debug)]
@@ -245,7 +247,7 @@ pub(crate) struct Scalars<'d> {
     nodes: &'d [Node],
     /// The bytes of their [`Ref::raw`].
     pub(crate) raw_len: usize,
-    /// Those of their texts, if the document has all of them as they are.
+    /// The offsets of their texts, if the document has all of them unchanged.
     pub(crate) plain_len: Option<usize>,
 }
 
@@ -261,7 +263,7 @@ impl<'d> Scalars<'d> {
         (self.index..end).filter_map(move |index| Ref { document, index }.scalar())
     }
 
-    /// The text of the document from the first to the last, with what is between them: white space and commas.
+    /// The text of the document from the first to the last, with white space and commas between them.
     pub(crate) fn source(&self) -> &'d [u8] {
         let (Some(first), Some(last)) = (self.nodes.first(), self.nodes.last()) else { return &[] };
         let text = self.document.text.as_bytes();
@@ -289,7 +291,7 @@ pub(crate) struct Scalar<'d> {
     pub(crate) value: Ref<'d>,
     /// The bytes of [`Ref::raw`].
     pub(crate) raw_len: usize,
-    /// Its text if the document has it as it is: `null` is empty, and a string has no escapes.
+    /// The text if the document has it unchanged: `null` is empty, and a string has no escapes.
     pub(crate) plain: Option<&'d [u8]>,
 }
 

@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use crate::{Error, limits};
-
 use super::{COUNT_SHIFT, Document, ESCAPED, Node, Tag, place};
+use crate::error::{Error, JsonErrorKind};
+use crate::limits;
 
 /// How two members of the same name in one object are handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,52 +41,8 @@ impl Default for Limits {
     }
 }
 
-/// What is wrong with a document.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum JsonErrorKind {
-    /// The document ends inside a value, or is empty.
-    #[error("unexpected end of document")]
-    UnexpectedEnd,
-    /// Neither a value nor the punctuation that is allowed here.
-    #[error("{0} expected")]
-    Expected(&'static str),
-    /// Invalid UTF-8.
-    #[error("invalid UTF-8; JSON must be encoded in UTF-8 (RFC 8259 section 8.1)")]
-    Encoding,
-    /// A byte order mark.
-    #[error("byte order mark before the document; remove it (RFC 8259 section 8.1)")]
-    ByteOrderMark,
-    /// A control character in a string.
-    #[error("unescaped control character in a string")]
-    Control,
-    /// A backslash followed by none of `" \ / b f n r t u`.
-    #[error("unknown escape in a string")]
-    Escape,
-    /// Half of a surrogate pair.
-    #[error("unpaired surrogate in a string")]
-    Surrogate,
-    /// A malformed number.
-    #[error("malformed number")]
-    Number,
-    /// Text after the value.
-    #[error("unexpected text after the value")]
-    Trailing,
-    /// See [`Duplicates::Reject`].
-    #[error("duplicate member name")]
-    Duplicate,
-    /// See [`Limits::depth`].
-    #[error("nested deeper than {0} levels")]
-    Depth(usize),
-    /// See [`Limits::bytes`].
-    #[error("longer than {0} bytes")]
-    Bytes(usize),
-    /// See [`Limits::nodes`].
-    #[error("more than {0} values and member names")]
-    Nodes(usize),
-}
-
-/// An error by its offset, before line and column are counted. Boxed, so that what is read on the way takes registers.
+/// An error by its offset, before line and column are counted. Boxed, so that values on the ordinary way take
+/// registers.
 type Located = Box<(usize, JsonErrorKind)>;
 
 #[cold]
@@ -132,7 +88,7 @@ struct Open {
     tag: Tag,
 }
 
-/// Of all containers.
+/// Members of all containers.
 const OUTSIDE: Open = Open { index: usize::MAX, count: 0, tag: Tag::Null };
 
 impl Reader<'_> {
@@ -308,8 +264,8 @@ fn string(bytes: &[u8], start: usize) -> Result<(usize, u32), Located> {
     if bytes.get(at) == Some(&b'"') { Ok((at + 1, 0)) } else { rest_of_string(bytes, at) }
 }
 
-/// The end of the string at `start`, and the 16 bytes behind it, if it has at most eight bytes and no escapes. Its bounds
-/// are checked once.
+/// The end of the string at `start`, and the 16 bytes behind it, if it has at most eight bytes and no escapes. The
+/// bounds are checked once.
 #[inline(always)]
 fn short_string(bytes: &[u8], start: usize) -> Option<(usize, u128)> {
     let [_, rest @ ..] = bytes.get(start..)?.first_chunk::<32>()?;

@@ -5,8 +5,8 @@ use std::cmp::Ordering;
 
 use super::evaluate::{Outcome, Run};
 use super::filter::Operator;
-use crate::Value;
 use crate::json::{Kind, Ref};
+use crate::value::Value;
 
 /// Whether `left operator right` holds. A missing side (`None`) satisfies `!=`, `!==` and `nin` only.
 pub(super) fn holds(

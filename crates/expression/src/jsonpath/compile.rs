@@ -1,11 +1,10 @@
 //! Compiles the text of a path into steps.
 
-use crate::limits;
-
 use super::filter::{self, Operand};
 use super::function::FunctionCall;
 use super::{Path, Step};
 use crate::cursor::{Compiled, Cursor};
+use crate::limits;
 
 /// An index: a literal, or the value of the host's n-th expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,7 +123,7 @@ fn member<'s>(cursor: &mut Cursor<'s>, outer: &mut Outer<'_, 's>) -> Compiled<St
     cursor.leave();
     FunctionCall::new(name, arguments)
         .map(Step::Call)
-        .map_err(|message| crate::SyntaxError::new(cursor.source(), start, message))
+        .map_err(|message| crate::error::SyntaxError::new(cursor.source(), start, message))
 }
 
 fn argument<'s>(cursor: &mut Cursor<'s>, outer: &mut Outer<'_, 's>) -> Compiled<Operand> {

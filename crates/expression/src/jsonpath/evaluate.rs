@@ -1,11 +1,14 @@
 //! Evaluates a path: each step selects from the values that the step before it selected.
 
+use xpath::Budget;
+
 use super::compile::Bound;
 use super::filter::Test;
 use super::{Options, Path, Selection, Step, normalized_path};
+use crate::error::Error;
 use crate::json::{Builder, Kind, Ref};
 use crate::pattern::Computed;
-use crate::{Budget, Error, Value};
+use crate::value::Value;
 
 pub(super) type Outcome<T> = Result<T, Error>;
 

@@ -1,13 +1,13 @@
 //! Filters, `[?(...)]`: grammar and evaluation.
 
-use super::Path;
-use super::compare;
 use super::compile::{self, Outer};
 use super::evaluate::{Outcome, Run};
+use super::{Path, compare};
 use crate::cursor::{Compiled, Cursor};
+use crate::error::Error;
 use crate::json::{Document, Kind, Ref};
 use crate::pattern;
-use crate::{Error, Value};
+use crate::value::Value;
 use xpath::regex::Regex;
 
 /// A condition.

@@ -3,8 +3,9 @@
 use super::compare;
 use super::evaluate::{Outcome, Run};
 use super::filter::Operand;
+use crate::error::Error;
 use crate::json::{Builder, Kind, NODE_BYTES, Ref};
-use crate::{Error, Value};
+use crate::value::Value;
 
 /// A function call.
 #[derive(Clone)]
@@ -46,7 +47,7 @@ const FUNCTIONS: &[(&str, Function)] = &[
 ];
 
 impl FunctionCall {
-    /// Fails if there is no function `name`, or it does not take these arguments.
+    /// Fails if the function `name` does not exist, or does not take these arguments.
     pub(super) fn new(name: &str, arguments: Vec<Operand>) -> Result<Self, String> {
         let found = FUNCTIONS.iter().find(|(known, _)| *known == name);
         let (_, function) = found.ok_or_else(|| {

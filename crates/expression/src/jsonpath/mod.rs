@@ -12,11 +12,13 @@ mod function;
 mod normalized_path;
 
 pub(crate) use compile::{Bound, Externals, Outer};
+use xpath::Budget;
 
 use std::fmt;
 
+use crate::error::{Error, SyntaxError};
 use crate::json::Ref;
-use crate::{Budget, Error, SyntaxError, Value};
+use crate::value::Value;
 use filter::Test;
 use function::FunctionCall;
 

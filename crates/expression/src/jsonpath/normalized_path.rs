@@ -1,8 +1,8 @@
 //! Normalized paths of values: `$['a'][0]`.
 
 use super::evaluate::{Outcome, Run};
-use crate::Value;
 use crate::json::{Kind, Ref};
+use crate::value::Value;
 
 /// The paths of `values` in the root's document; values made by the evaluation have none.
 pub(super) fn of<'d>(run: &mut Run<'_, 'd>, values: &[Value<'d>]) -> Outcome<Vec<Value<'d>>> {

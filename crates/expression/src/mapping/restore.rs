@@ -1,12 +1,14 @@
-//! JSON that was edited as XML, with what nobody touched as it was: the mapping to XML and back makes numbers of texts,
-//! and loses arrays with less than two items, empty values and white space.
+//! JSON that was edited as XML, with untouched parts unchanged: the mapping to XML and back makes numbers of texts, and
+//! loses arrays with less than two items, empty values and white space.
 
 use std::collections::HashMap;
 
-use crate::json::{self, Builder, Kind, Ref};
-use crate::{Budget, Error};
+use xpath::Budget;
 
-/// A value before it was edited, the same by way of XML, and what is there now by way of XML.
+use crate::error::Error;
+use crate::json::{self, Builder, Kind, Ref};
+
+/// A value before it was edited, the same by way of XML, and the present value by way of XML.
 #[derive(Clone, Copy)]
 struct Version<'d> {
     original: Ref<'d>,
@@ -14,7 +16,7 @@ struct Version<'d> {
     edited: Ref<'d>,
 }
 
-/// What is left to build.
+/// Parts left to build.
 enum Build<'d> {
     Key(String),
     Value(Version<'d>),
@@ -120,13 +122,13 @@ fn members<'d>(version: Version<'d>, budget: &Budget) -> Result<Vec<Build<'d>>, 
     Ok(pairs.flatten().collect())
 }
 
-/// The items of an array; those before and behind what was added or removed are as they were. `None`: which they are is
-/// not known.
+/// The items of an array; those before and behind added or removed items are unchanged. `None` if they cannot be
+/// identified.
 fn items(version: Version<'_>) -> Option<Vec<Build<'_>>> {
     let Version { original, mapped, edited } = version;
     let originals: Vec<_> = original.elements().collect();
     let mappeds: Vec<_> = match (&*originals, mapped.kind()) {
-        // One item alone is no array by way of XML.
+        // A single item is not an array by way of XML.
         ([only], kind) if kind != Kind::Array && only.kind() != Kind::Array => vec![mapped],
         (_, Kind::Array) if mapped.len() == originals.len() => mapped.elements().collect(),
         _ => return None,

@@ -4,12 +4,13 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use xml::Node;
+use xpath::Budget;
 
 use super::{ARRAY, MULTIPLE, NIL, OBJECT, Rules, VALUE, XSI, member_name};
+use crate::error::Error;
 use crate::json::{self, Builder};
-use crate::{Budget, Error};
 
-/// What is left to build.
+/// Parts left to build.
 enum Build<'x> {
     Key(Cow<'x, str>),
     Value(Node<'x>),
@@ -20,7 +21,7 @@ enum Build<'x> {
 /// The elements of one member.
 struct Group<'x> {
     key: Cow<'x, str>,
-    /// An instruction says so.
+    /// An instruction asks for it.
     is_array: bool,
     elements: Vec<Node<'x>>,
 }
@@ -181,7 +182,7 @@ impl Values<'_> {
         Ok(())
     }
 
-    /// Elements of one name are one member, an array if there are several, or if an instruction says so.
+    /// Elements of one name are one member, an array if there are several, or if an instruction asks for it.
     fn leave_groups<'x>(&self, node: Node<'x>, left: &mut Vec<Build<'x>>) -> Result<(), Error> {
         let mut groups: Vec<Group<'x>> = Vec::new();
         let mut places: HashMap<Cow<'x, str>, usize> = HashMap::new();

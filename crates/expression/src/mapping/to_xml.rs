@@ -4,12 +4,13 @@ use std::borrow::Cow;
 use std::rc::Rc;
 
 use xml::{QNameRef, Sink as _};
+use xpath::Budget;
 
 use super::{
     ARRAY, CHARACTER_BYTES_MAX, ELEMENT, MULTIPLE, NIL, OBJECT, Rules, VALUE, XSI, element_name,
 };
+use crate::error::Error;
 use crate::json::{Kind, Ref};
-use crate::{Budget, Error};
 
 /// Memory of an element, an attribute or a text in an XML tree.
 const XML_NODE_BYTES: usize = 32;
@@ -42,7 +43,7 @@ impl<'j> Name<'j> {
     }
 }
 
-/// What is left to write; kept in a list, so that nesting needs no recursion.
+/// Parts left to write; kept in a list, so that nesting needs no recursion.
 enum Write<'j> {
     Value {
         name: Name<'j>,

@@ -1,8 +1,9 @@
 //! A reference implementation for paths of plain steps: a recursive walk without regard to cost.
 
+use crate::error::Error;
 use crate::json::{Kind, Ref};
 use crate::jsonpath::Selection;
-use crate::{Error, Value};
+use crate::value::Value;
 
 /// `.a`, `[1]`, `[-1]`, `.*` or `[*]`, optionally after `..`.
 #[derive(Clone, Copy, Debug)]

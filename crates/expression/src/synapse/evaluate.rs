@@ -1,11 +1,13 @@
 //! Evaluation. It recurses on the nesting of the expression, which the grammar bounds.
 
-use xpath::Pool;
+use xpath::{Budget, Pool};
 
 use super::{Access, Node, Operator, Root, Xpath, XpathSource, functions};
 use crate::context::EvalContext;
+use crate::error::Error;
 use crate::json::{Document, Kind, Limits};
-use crate::{Budget, Error, Value, limits, xpath_bridge};
+use crate::value::Value;
+use crate::{limits, xpath_bridge};
 
 pub(super) type Outcome<'s> = Result<Value<'s>, Error>;
 
@@ -186,7 +188,7 @@ fn binary<'s>(
     }
 }
 
-/// Compares texts; `null` and what does not exist equal only each other.
+/// Compares texts; `null` and absent values equal only each other.
 fn equal(left: &Value<'_>, right: &Value<'_>, budget: &Budget) -> Result<bool, Error> {
     Ok(match (left.is_null(), right.is_null()) {
         (true, true) => true,

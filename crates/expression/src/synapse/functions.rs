@@ -1,14 +1,15 @@
 //! The functions, with the argument types of Micro Integrator. Lengths and positions count UTF-16 units, as in Java.
 
 use xpath::dates::{self, Dialect};
-use xpath::encoding;
+use xpath::regex::Regex;
+use xpath::{Budget, BudgetExceeded, encoding};
 
 use super::Node;
 use super::evaluate::{Outcome, node, numeric, rounded, type_error};
 use crate::context::EvalContext;
+use crate::error::Error;
 use crate::json::{self, Builder, Document, Kind, Limits, NODE_BYTES};
-use crate::{Budget, BudgetExceeded, Error, Value};
-use xpath::regex::Regex;
+use crate::value::Value;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Function {

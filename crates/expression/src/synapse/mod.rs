@@ -18,12 +18,14 @@ mod parse;
 use std::fmt;
 use std::sync::Arc;
 
+use xpath::Budget;
 use xpath::synapse::SynapseXPath;
 
 use crate::context::{BodyUse, EvalContext, ParameterKind, PropertyScope};
 use crate::cursor::{Compiled, Cursor, Operator};
+use crate::error::Error;
 use crate::jsonpath::Path;
-use crate::{Budget, Error, Value};
+use crate::value::Value;
 
 /// A compiled expression.
 #[derive(Clone)]
@@ -124,7 +126,7 @@ impl SynapseExpression {
         Ok(Self { source: source.into(), node, body })
     }
 
-    /// What the expression needs of the body.
+    /// Body use of the expression.
     #[must_use]
     pub fn body_use(&self) -> BodyUse {
         self.body

@@ -7,9 +7,10 @@ use super::{Access, Node, Operator, Root, Xpath, XpathSource};
 use crate::context::{BodyUse, ParameterKind, PropertyScope};
 use crate::cursor::{Compiled, Cursor};
 use crate::jsonpath::{Externals, Path};
-use crate::{Value, xpath_bridge};
+use crate::value::Value;
+use crate::xpath_bridge;
 
-/// Compiles the expression at the cursor; returns also what it needs of the body.
+/// Compiles the expression at the cursor; returns also its body use.
 pub(super) fn expression(
     cursor: &mut Cursor<'_>,
     namespaces: &[(String, String)],

@@ -17,16 +17,18 @@ mod place;
 
 use std::ops::Range;
 
-use crate::limits;
+use xpath::Budget;
 
+use crate::context::{BodyUse, EvalContext};
 use crate::cursor::Cursor;
+use crate::error::{Error, SyntaxError};
+use crate::expression::Expression;
 use crate::synapse::SynapseExpression;
+use crate::value::Value;
+use crate::{limits, mapping, xpath_bridge};
+
 use output::Output;
 use place::{Place, Scan};
-
-use crate::{
-    BodyUse, Budget, Error, EvalContext, Expression, SyntaxError, Value, mapping, xpath_bridge,
-};
 
 /// The format of a template's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,7 +172,7 @@ impl PayloadTemplate {
         Self { segments, arguments, settings, is_well_formed: false }
     }
 
-    /// Whether its output is known to be JSON or XML, or text, whatever the values are.
+    /// Whether its output is known to be JSON or XML, or text, for all values.
     #[must_use]
     pub fn is_well_formed(&self) -> bool {
         self.is_well_formed
@@ -185,7 +187,7 @@ impl PayloadTemplate {
         }
     }
 
-    /// What rendering needs of the body.
+    /// Body use of rendering.
     #[must_use]
     pub fn body_use(&self) -> BodyUse {
         let of = |segment: &Segment| match segment {

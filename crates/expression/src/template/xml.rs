@@ -2,9 +2,11 @@
 
 use std::borrow::Cow;
 
+use xpath::Budget;
+
+use crate::error::Error;
 use crate::json::{Elements, Kind, Members, Ref, Scalar};
 use crate::mapping::element_name;
-use crate::{Budget, Error};
 
 /// Appends `text` as character data, or as part of an attribute in either quote. Characters that XML 1.0 does not
 /// allow (section 2.2) become U+FFFD.
@@ -94,7 +96,7 @@ pub(super) fn push_allowed(into: &mut Vec<u8>, character: char) {
     into.extend_from_slice(allowed.encode_utf8(&mut [0; 4]).as_bytes());
 }
 
-/// What remains to be written: the rest of a container, whose elements share its name, or an end tag.
+/// Parts left to write: the rest of a container, whose elements share its name, or an end tag.
 enum Work<'d> {
     Elements(Cow<'d, str>, Elements<'d>),
     Members(Members<'d>),
@@ -149,13 +151,13 @@ pub(super) fn push_json(into: &mut Vec<u8>, value: Ref<'_>, budget: &Budget) -> 
     Ok(())
 }
 
-/// Room for what remains of most documents.
+/// Room for the remaining parts of most documents.
 const USUAL_DEPTH: usize = 8;
 
 /// Elements that are charged and written together.
 const AT_ONCE: usize = 64;
 
-/// Appends the scalars at the beginning of `elements` as elements of this name; returns what follows them.
+/// Appends the scalars at the beginning of `elements` as elements of this name; returns the other elements.
 #[inline(never)]
 fn push_leaves<'d>(
     into: &mut Vec<u8>,
@@ -218,7 +220,7 @@ fn push_each(
     }
     let mut at = into.len();
     let end = at + len;
-    // What is copied too much is overwritten by what follows it, or cut.
+    // Excess bytes are overwritten by the following ones, or cut.
     into.resize(end + 2 * COPIED, 0);
     for (from, len) in places {
         let source = text.get(from..).and_then(<[u8]>::first_chunk::<COPIED>);
@@ -315,14 +317,14 @@ fn push_text(
     charged: usize,
     budget: &Budget,
 ) -> Result<(), Error> {
-    let value = crate::Value::Json(value);
+    let value = crate::value::Value::Json(value);
     let text = value.text();
     budget.charge_memory(escaped_len(&text).saturating_sub(charged))?;
     push_escaped(into, &text, false);
     Ok(())
 }
 
-/// An upper bound of what [`push_escaped`] appends.
+/// An upper bound of the bytes that [`push_escaped`] appends.
 pub(super) fn escaped_len(text: &str) -> usize {
     text.len() + 5 * text.bytes().map(|byte| usize::from(may_grow(byte))).sum::<usize>()
 }

@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
-use super::{Compiler, Element, NAMESPACE, Unit};
+use super::Unit;
+use crate::syntax::{Compiler, Element, NAMESPACE};
 
-/// What those of Micro Integrator do, except that `main` sends no requests, and that the body is not logged.
+/// The sequences of Micro Integrator, except that `main` sends no requests, and that the body is not logged.
 const SEQUENCES: &str = r#"<definitions xmlns="http://ws.apache.org/ns/synapse">
 <sequence name="main"><in><log/></in><out><send/></out></sequence>
 <sequence name="fault"><log category="ERROR">
@@ -23,7 +24,7 @@ pub(super) fn document() -> xml::Document {
 }
 
 impl Compiler {
-    /// Those of `document` that `units` name and do not define, which is a warning.
+    /// The sequences of `document` that `units` name and do not define, with a warning.
     pub(super) fn defaults<'d>(
         &mut self,
         document: &'d xml::Document,

@@ -1,8 +1,8 @@
 //! `inboundEndpoint`: a listener of its own.
 
-use super::{Compiler, Element};
-use crate::mediators::Pattern;
-use crate::service::{Flow, Inbound};
+use crate::mediators::values::pattern;
+use crate::program::{Flow, Inbound, Pattern};
+use crate::syntax::{Compiler, Element};
 
 /// Parameters that size threads, which are the gateway's, or files with keys, which `[tls]` has.
 const NEEDLESS: [&str; 2] = ["inbound.worker.", "inbound.thread."];
@@ -86,7 +86,7 @@ impl Compiler {
                 "inbound.http.port" => found.port = Some(self.port(&parameter, text)?),
                 "dispatch.filter.pattern" if text.is_empty() => {}
                 "dispatch.filter.pattern" => {
-                    found.dispatches = Some(Pattern::compile(self, &parameter, text)?);
+                    found.dispatches = Some(pattern::compile(self, &parameter, text)?);
                 }
                 "SSLVerifyClient" if !text.eq_ignore_ascii_case("none") && !text.is_empty() => {
                     let help =

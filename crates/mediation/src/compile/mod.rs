@@ -1,35 +1,24 @@
 //! From artefacts to a program.
+//!
+//! Reads whole artefacts with the elements of `syntax` and the table of `mediators`: first their names, then their
+//! content, since artefacts refer to each other; finally, those with errors and those that use them are taken out.
 
-mod artefact;
 mod defaults;
-mod element;
-mod endpoint;
-mod entry;
-mod expression_help;
 mod inbound;
 mod service;
-mod steps;
 mod units;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 
 use base::limits::DIAGNOSTICS_MAX;
-use base::names::SUGGESTIONS_MAX;
-use model::{ArtefactSet, Diagnostic, Place, Resource, Severity};
-use xslt::Stylesheet;
+use model::{ArtefactSet, Diagnostic, Severity};
 
 use crate::limits;
-use crate::mediators::{CachePolicy, ORIGINAL};
-use crate::program::{Endpoint, EndpointId, Program, Sequence, SequenceId, Site, Template};
-use units::{
-    Unit, in_entries, in_registry, in_registry_or, is_entry, mentions, named_properties, unit_at,
-    units,
-};
-
-pub use element::Element;
-pub(crate) use entry::Entry;
+use crate::mediators::{MEDIATORS, UNSERVED};
+use crate::program::{Endpoint, Entry, ORIGINAL, Program};
+use crate::syntax::{Compiler, Element, NAMESPACE, Reported, in_registry_or, serialise};
+use units::{Unit, in_entries, in_registry, is_entry, mentions, named_properties, unit_at, units};
 
 /// An artefact file.
 #[derive(Clone, Copy, Debug)]
@@ -37,56 +26,6 @@ pub struct Origin<'o> {
     /// As diagnostics name it.
     pub file: &'o Path,
     pub document: &'o xml::Document,
-}
-
-/// Synapse's configuration language.
-pub(crate) const NAMESPACE: &str = "http://ws.apache.org/ns/synapse";
-
-/// The diagnostics of a file.
-#[derive(Clone, Copy, Debug, Default)]
-struct Reported {
-    count: usize,
-    /// Whether one that was left out is an error.
-    has_error: bool,
-}
-
-/// Compiles artefacts. One error rejects the artefact in which it is, and those that use it; the others are served.
-#[derive(Debug, Default)]
-pub struct Compiler {
-    program: Program,
-    /// Text or XML of the local entries.
-    entries: HashMap<String, Entry>,
-    /// The registry, by path.
-    resources: BTreeMap<String, Resource>,
-    /// Those of its resources that were used.
-    resource_entries: HashMap<String, Entry>,
-    /// Compiled once, by key; or what is wrong with them.
-    pub(crate) stylesheets: HashMap<String, Result<Arc<Stylesheet>, String>>,
-    diagnostics: Vec<Diagnostic>,
-    /// By file; at most `DIAGNOSTICS_MAX` of them are kept.
-    reported: BTreeMap<Arc<str>, Reported>,
-    file: Arc<str>,
-    depth: usize,
-    artefacts: artefact::Artefacts,
-    inbound_names: BTreeSet<String>,
-    /// By file, and as the artefact names them.
-    documents: BTreeMap<(String, String), Arc<[u8]>>,
-    /// Endpoints that are another one, and its name.
-    aliases: BTreeMap<String, String>,
-    /// Those whose WSDL a proxy publishes: where it names them, and how.
-    wsdl_endpoints: Vec<(Site, String, EndpointId)>,
-    /// Groups of endpoints.
-    groups: Vec<endpoint::Group>,
-    /// Groups `failover`, with their members.
-    failovers: Vec<(Site, Vec<EndpointId>)>,
-    endpoint_templates: HashMap<String, endpoint::Template>,
-    endpoint_depth: usize,
-    /// The size of the endpoint templates that were used, with their values.
-    template_bytes: usize,
-    /// Whether a key is computed from the message, which may be that of any entry.
-    keeps_entries: bool,
-    /// Whether an expression of the mediator that is compiled reads `To`.
-    reads_to: bool,
 }
 
 impl Compiler {
@@ -108,7 +47,8 @@ impl Compiler {
             artefact.documents.iter().map(of)
         });
         let registry = in_registry(set, parsed.iter().map(|(_, document)| document));
-        let mut compiler = Self { resources, documents: documents.collect(), ..Self::default() };
+        let mut compiler =
+            Self { resources, documents: documents.collect(), ..Self::with_mediators() };
         let configs = set.artefacts.iter().flat_map(|artefact| artefact.configs.clone());
         compiler.program.configs = configs.collect();
         let mut units: Vec<_> = origins.collect::<Vec<_>>().iter().flat_map(units).collect();
@@ -123,7 +63,11 @@ impl Compiler {
     /// Compiles all `files` together, since artefacts refer to each other by name.
     #[must_use]
     pub fn compile(files: &[Origin<'_>]) -> (Program, Vec<Diagnostic>) {
-        Self::default().compile_all(&files.iter().flat_map(units).collect::<Vec<_>>(), [])
+        Self::with_mediators().compile_all(&files.iter().flat_map(units).collect::<Vec<_>>(), [])
+    }
+
+    fn with_mediators() -> Self {
+        Self { mediators: MEDIATORS, unserved: UNSERVED, ..Self::default() }
     }
 
     fn compile_all<'p>(
@@ -202,7 +146,7 @@ impl Compiler {
         let element = Element::new(artefact);
         let name = unit.key.or(artefact.attribute("", "name")).unwrap_or_default().to_owned();
         if let Some(key) = unit.key {
-            // What reports an error in it may be the entry that holds it.
+            // An error in it may be reported by the entry that holds it.
             self.artefacts.uses("localEntry", key);
         }
         match artefact.local_name() {
@@ -253,21 +197,7 @@ impl Compiler {
         }
     }
 
-    /// Whether the artefact has the name for itself; reports it if not.
-    fn claims(&mut self, kind: &'static str, name: &str, element: &Element<'_>) -> bool {
-        if name.is_empty() {
-            let attribute = if kind == "localEntry" { "key" } else { "name" };
-            self.error(element, format!("`{kind}` needs the attribute `{attribute}`"), None);
-            return false;
-        }
-        let is_first = self.artefacts.claim(kind, name);
-        if !is_first {
-            self.error(element, format!("duplicate {kind} `{name}`"), None);
-        }
-        is_first
-    }
-
-    /// Gives endpoints that are another one by `key` its number. Of a circle, none gets one.
+    /// Gives endpoints that are another one by `key` its number. Members of a circle get none.
     fn resolve_aliases(&mut self) {
         for (name, key) in &self.aliases {
             let mut key = key;
@@ -305,7 +235,7 @@ impl Compiler {
                     *endpoint = found;
                 }
             }
-            // Of one with an error, not everything was read.
+            // An artefact with an error was not read completely.
             "proxy" => {
                 if self.proxy(&element).is_none() {
                     return;
@@ -337,7 +267,7 @@ impl Compiler {
             }
             // The last two are of a server's own configuration.
             "localEntry" | "description" | "registry" | "taskManager" => return,
-            // Whoever read it has reported it.
+            // Its reader has reported it.
             _ if self.artefacts.is_broken() => return,
             other => {
                 let help = "the artefacts are `api`, `proxy`, `inboundEndpoint`, `sequence`, `template`, `endpoint` and \
@@ -347,139 +277,6 @@ impl Compiler {
             }
         }
         element.finish(self);
-    }
-
-    /// The sequence template of this name, if there is one; else an error.
-    pub(crate) fn template_named(&mut self, element: &Element<'_>, name: &str) -> Option<Template> {
-        let name = &*in_registry_or(name);
-        let found = self.program.templates.get(name).cloned();
-        if found.is_none() {
-            let help = self.nearest(name, self.program.templates.keys());
-            self.error(element, format!("there is no template `{name}`"), help.as_deref());
-        }
-        self.artefacts.uses("template", name);
-        found
-    }
-
-    fn new_sequence(&mut self) -> SequenceId {
-        let next = u32::try_from(self.program.sequences.len()).unwrap_or(u32::MAX);
-        self.program.sequences.push(Sequence::default());
-        self.artefacts.made_sequence(SequenceId(next));
-        SequenceId(next)
-    }
-
-    pub(crate) fn new_endpoint(&mut self, endpoint: Endpoint) -> EndpointId {
-        let next = u32::try_from(self.program.endpoints.len()).unwrap_or(u32::MAX);
-        self.program.endpoints.push(endpoint);
-        self.artefacts.made_endpoint(EndpointId(next));
-        EndpointId(next)
-    }
-
-    /// The sequence of this name, if there is one; else an error.
-    pub(crate) fn sequence_named(
-        &mut self,
-        element: &Element<'_>,
-        name: &str,
-    ) -> Option<SequenceId> {
-        let name = &*in_registry_or(name);
-        let found = self.program.sequence(name);
-        if found.is_none() {
-            let help = self.nearest(name, self.program.sequence_names.keys());
-            self.error(element, format!("there is no sequence `{name}`"), help.as_deref());
-        }
-        self.artefacts.uses("sequence", name);
-        found
-    }
-
-    /// The number of a new `cache`.
-    pub(crate) fn add_cache(&mut self, policy: CachePolicy) -> usize {
-        self.program.caches.push(policy);
-        self.program.caches.len() - 1
-    }
-
-    /// The number of a new `throttle`, and that of its group.
-    pub(crate) fn add_throttle(&mut self, id: &str) -> (usize, usize) {
-        self.program.throttles += 1;
-        let groups = &mut self.program.throttle_groups;
-        let group = groups.iter().position(|known| known == id).unwrap_or_else(|| {
-            groups.push(id.to_owned());
-            groups.len() - 1
-        });
-        (self.program.throttles - 1, group)
-    }
-
-    /// The endpoint of this name, if there is one; else an error.
-    pub(crate) fn endpoint_named(
-        &mut self,
-        element: &Element<'_>,
-        name: &str,
-    ) -> Option<EndpointId> {
-        let name = &*in_registry_or(name);
-        let found = self.program.endpoint(name);
-        if found.is_none() {
-            let computed = name.contains(['{', '$']);
-            let help = match computed {
-                true => Some("write a computed name as `key-expression`".to_owned()),
-                false => self.nearest(name, self.program.endpoint_names.keys()),
-            };
-            self.error(element, format!("there is no endpoint `{name}`"), help.as_deref());
-        }
-        self.artefacts.uses("endpoint", name);
-        found
-    }
-
-    /// The endpoint that an attribute names, or that of a child.
-    #[allow(clippy::option_option, reason = "an error was reported, or there is none")]
-    pub(crate) fn endpoint_in(&mut self, element: &Element<'_>) -> Option<Option<EndpointId>> {
-        match (element.optional("endpoint"), element.child("endpoint")) {
-            (Some(name), _) => self.endpoint_named(element, name).map(Some),
-            (None, Some(child)) => self.endpoint(&child).map(Some),
-            (None, None) => Some(None),
-        }
-    }
-
-    /// Reports an error. The caller has nothing else to return then.
-    pub(crate) fn reject<T>(
-        &mut self,
-        at: &Element<'_>,
-        message: impl Into<String>,
-        help: Option<&str>,
-    ) -> Option<T> {
-        self.error(at, message, help);
-        None
-    }
-
-    pub(crate) fn error(
-        &mut self,
-        at: &Element<'_>,
-        message: impl Into<String>,
-        help: Option<&str>,
-    ) {
-        self.artefacts.has_error();
-        let site = self.site(at);
-        self.report_at(Severity::Error, site, message.into(), help.map(str::to_owned));
-    }
-
-    pub(crate) fn warning(
-        &mut self,
-        at: &Element<'_>,
-        message: impl Into<String>,
-        help: Option<&str>,
-    ) {
-        let site = self.site(at);
-        self.report_at(Severity::Warning, site, message.into(), help.map(str::to_owned));
-    }
-
-    fn report_at(&mut self, severity: Severity, site: Site, message: String, help: Option<String>) {
-        let reported = self.reported.entry(Arc::clone(&site.file)).or_default();
-        reported.count = reported.count.saturating_add(1);
-        if reported.count >= DIAGNOSTICS_MAX {
-            reported.has_error |= severity == Severity::Error;
-            return;
-        }
-        let place = Some(Place { line: site.line, column: site.column });
-        let file = Path::new(&*site.file).to_owned();
-        self.diagnostics.push(Diagnostic { severity, file, place, message, help });
     }
 
     /// Counts the diagnostics that were left out.
@@ -497,21 +294,6 @@ impl Compiler {
                 help: None,
             });
         }
-    }
-
-    /// The known name that is most like `name`, for one of the first diagnostics of the file.
-    fn nearest<'n>(&self, name: &str, known: impl Iterator<Item = &'n String>) -> Option<String> {
-        let count = self.reported.get(&self.file).map_or(0, |reported| reported.count);
-        if count >= SUGGESTIONS_MAX {
-            return None;
-        }
-        let nearest = base::names::nearest(name, known.map(String::as_str));
-        nearest.map(|name| format!("did you mean `{name}`?"))
-    }
-
-    pub(crate) fn site(&self, at: &Element<'_>) -> Site {
-        let xml::Position { line, column } = at.position();
-        Site { file: Arc::clone(&self.file), line, column }
     }
 
     /// Takes out the artefacts with errors, and those that use them.
@@ -536,32 +318,4 @@ impl Compiler {
         program.apis.retain(|api| artefacts.is_good("api", &api.key()));
         program.inbounds.retain(|one| artefacts.is_good("inboundEndpoint", &one.name));
     }
-}
-
-/// `node`, of an artefact, as a document of its own. Of the namespaces around it, it declares those whose prefixes occur in it: as in
-/// Micro Integrator, what is inserted into it does not come into the namespace of the artefact.
-pub(crate) fn serialise(node: xml::Node<'_>) -> Vec<u8> {
-    // What is before each colon: a prefix, or something that ends with it.
-    let mut mentioned = BTreeSet::new();
-    for part in std::iter::once(node).chain(node.descendants()) {
-        let own = (!part.is_element()).then(|| part.text());
-        for before in part
-            .attributes()
-            .map(xml::Node::text)
-            .chain(own)
-            .flat_map(|text| text.rsplit(':').skip(1))
-        {
-            mentioned.extend(before.rsplit(char::is_whitespace).next());
-        }
-    }
-    let keeps = |prefix: &str, uri: &str| {
-        node.declarations().any(|declared| declared == (prefix, uri))
-            || !prefix.is_empty() && mentioned.iter().any(|name| name.ends_with(prefix))
-    };
-    let options = xml::WriterOptions { declaration: false, ..Default::default() };
-    let written = xml::Writer::new(options).and_then(|mut writer| {
-        xml::copy_declaring(node, keeps, &mut writer)?;
-        writer.finish()
-    });
-    written.unwrap_or_default()
 }

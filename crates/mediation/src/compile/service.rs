@@ -6,19 +6,21 @@ use base::Method;
 use base::names::nearest;
 use model::Severity;
 
-use super::{Compiler, Element, Entry, in_registry_or, serialise};
-use crate::description::{Wsdl, import, is_object};
-use crate::mediators::Pattern;
-use crate::program::{EndpointId, EndpointKind, SequenceId};
-use crate::service::{Api, Bindings, Conditions, Flow, Proxy, Resource, ResourcePath, Transports};
+use crate::mediators::values::pattern;
+use crate::program::description::{import, is_object};
+use crate::program::{
+    Api, Bindings, Conditions, EndpointId, EndpointKind, Entry, Flow, Proxy, Resource,
+    ResourcePath, SequenceId, Transports, Wsdl,
+};
+use crate::syntax::{Compiler, Element, in_registry_or, serialise};
 
 const DEFAULT_TRANSPORTS: &str = "http https";
 
-/// What to do instead of security in artefacts.
+/// Substitute for security in artefacts.
 const SECURED: &str = "put an OpenAPI description in front of it, with `[integration]` on loopback";
 
 impl Compiler {
-    /// Reports a child that Synapse has, and what to do instead.
+    /// Reports a child that Synapse has, and its substitute.
     fn unserved_child(&mut self, (child, of): (&Element<'_>, &Element<'_>), help: &str) {
         let message = format!("`{}` of `{}` is not supported", child.name(), of.name());
         self.error(child, message, Some(help));
@@ -95,7 +97,7 @@ impl Compiler {
                 Entry::Xml(bytes) => bytes.to_vec(),
                 Entry::Text(text) => text.as_bytes().to_vec(),
             },
-            // The proxy is served without it, with the warning of whoever could not read it.
+            // The proxy is served without it, with the warning of its reader.
             (None, Some(uri), _) => {
                 let key = (self.file.to_string(), uri.trim().to_owned());
                 self.documents.get(&key)?.to_vec()
@@ -216,7 +218,7 @@ impl Compiler {
                         let help = "put the resource into an API of its own, and bind that";
                         self.error(&child, message, Some(help));
                     }
-                    // What else a rejected one has was not read.
+                    // The rest of a rejected one was not read.
                     let resource = self.resource(&child, resources.len());
                     let Some(resource) = resource else { continue };
                     resources.push(resource);
@@ -346,7 +348,7 @@ impl Compiler {
         let secure = element.choice(self, "protocol", &protocols)?;
         let content_type = element.optional("content-type").map(str::to_owned);
         let user_agent = match element.optional("user-agent") {
-            Some(pattern) => Some(Pattern::compile(self, element, pattern)?),
+            Some(pattern) => Some(pattern::compile(self, element, pattern)?),
             None => None,
         };
         let conditions = Conditions { secure, content_type, user_agent, ..Conditions::default() };
@@ -400,7 +402,7 @@ impl Compiler {
         }
         let is_served = transports.http || transports.https;
         for other in &others {
-            // Of messages that stay inside the server.
+            // Transport of messages that stay inside the server.
             if *other == "local" {
                 let message = "the transport `local` has no effect";
                 let help = "call it over HTTP, or put its mediators into a `sequence`";
@@ -422,7 +424,7 @@ impl Compiler {
     }
 }
 
-/// Of `binds-to`: names of inbound endpoints, and `default`. Source: Synapse's `APIFactory` and `ApiConstants`.
+/// Reads `binds-to`: names of inbound endpoints, and `default`. Source: Synapse's `APIFactory` and `ApiConstants`.
 fn bindings(element: &Element<'_>) -> Option<Bindings> {
     let names = element.optional("binds-to")?.split(',').map(str::trim);
     let names: Vec<_> = names.filter(|name| !name.is_empty()).map(str::to_owned).collect();

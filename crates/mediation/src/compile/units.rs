@@ -1,19 +1,19 @@
 //! The artefacts of a set, those of the registry included.
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use model::{ArtefactSet, Diagnostic};
 
-use super::{NAMESPACE, Origin};
+use super::Origin;
+use crate::syntax::NAMESPACE;
 
 /// An artefact that is compiled.
 #[derive(Clone, Copy)]
 pub(super) struct Unit<'o> {
     pub(super) file: &'o Path,
     pub(super) node: xml::Node<'o>,
-    /// Its path in the registry, or the key of the local entry that holds it, which is its name then.
+    /// The path in the registry, or the key of the local entry that holds the unit, which is its name then.
     pub(super) key: Option<&'o str>,
 }
 
@@ -37,11 +37,6 @@ pub(super) fn unit_at(units: &[Unit<'_>], problem: &Diagnostic) -> usize {
     let of_file = || units.iter().enumerate().filter(|(_, unit)| unit.file == problem.file);
     let last = of_file().rfind(|(_, unit)| starts(unit));
     last.or_else(|| of_file().next()).map_or(usize::MAX, |(number, _)| number)
-}
-
-/// A name of a sequence, an endpoint or a template; of one in the registry, its path there.
-pub(super) fn in_registry_or(name: &str) -> Cow<'_, str> {
-    model::resource_path(name).map_or(Cow::Borrowed(name), Cow::Owned)
 }
 
 /// The sequences, endpoints and templates of the registry that `artefacts` name, and those that these name, by their paths.
@@ -71,8 +66,8 @@ fn is_named(node: xml::Node<'_>) -> bool {
         && matches!(node.local_name(), "sequence" | "endpoint" | "template")
 }
 
-/// The sequences, endpoints and templates in local entries that `units`, or these, name by the key of the entry. `sources`: local
-/// entries with `src`, and what that is.
+/// The sequences, endpoints and templates in local entries that `units`, or these, name by the key of the entry.
+/// `sources`: local entries with `src`, and its contents.
 pub(super) fn in_entries<'u>(
     units: &[Unit<'u>],
     sources: &'u [(Unit<'u>, xml::Document)],

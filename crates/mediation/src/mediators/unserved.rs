@@ -1,4 +1,4 @@
-//! Mediators of Micro Integrator that are not supported, and what to use instead.
+//! Mediators of Micro Integrator that are not supported, and their substitutes.
 
 const SERVICE: &str = "call a service that does it with `call`";
 const JAVA: &str = "write the logic as `script`, or call a service with `call`";
@@ -7,9 +7,9 @@ const OPENAPI: &str = "put an OpenAPI description with security in front of the 
 
 const EVENTS: &str = "send the event to a collector over HTTP, with `clone` or `call`";
 
-/// Element, and what to use instead. In alphabetical order.
+/// Element and substitute, in alphabetical order.
 #[rustfmt::skip]
-pub(crate) const UNSERVED: &[(&str, &str)] = &[
+pub const UNSERVED: &[(&str, &str)] = &[
     ("annotatedCommand",   JAVA),
     ("bean",               "keep the values in properties or variables"),
     ("builder",            "remove it: a body is read when a mediator needs it"),
@@ -38,14 +38,3 @@ pub(crate) const UNSERVED: &[(&str, &str)] = &[
     ("transaction",        "undo changes in the fault sequence: requests over HTTP are not transactional"),
     ("xquery",             "use `xslt`"),
 ];
-
-/// What to use instead of an element.
-pub(crate) fn instead_of(element: &str) -> Option<&'static str> {
-    // An operation of a connector, such as `email.send`.
-    if element.contains('.') {
-        return Some(
-            "call the service with `call` and an `http` endpoint: connectors are not supported",
-        );
-    }
-    UNSERVED.iter().find(|(known, _)| *known == element).map(|(_, instead)| *instead)
-}

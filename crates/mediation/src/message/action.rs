@@ -1,4 +1,4 @@
-//! The action of a message, and what else `get-property()` knows of any.
+//! The action of a message, and other values that `get-property()` knows of every message.
 
 use std::borrow::Cow;
 
@@ -8,11 +8,12 @@ use super::{
     CONTENT_TYPE, Format, MESSAGE_TYPE, Message, NO_ENTITY_BODY, PropertyScope, SENT_CONTENT_TYPE,
     format, soap,
 };
-use crate::Failure;
+use crate::error::Failure;
 
 impl Message {
-    /// What Synapse's `get-property()` knows about any message, without a property. Source: `GetPropertyFunction`.
-    pub(super) fn described(&self, name: &str, budget: &Budget) -> Option<Cow<'_, str>> {
+    /// The values that Synapse's `get-property()` knows about every message, without a property. Source:
+    /// `GetPropertyFunction`.
+    pub(crate) fn described(&self, name: &str, budget: &Budget) -> Option<Cow<'_, str>> {
         match name {
             "MESSAGE_FORMAT" => {
                 let is_get = self.body.is_empty()
@@ -66,7 +67,7 @@ impl Message {
     }
 
     /// The same of the scope axis2. Source: Micro Integrator's `ServerWorker`.
-    pub(super) fn transported(&self, name: &str) -> Option<Cow<'_, str>> {
+    pub(crate) fn transported(&self, name: &str) -> Option<Cow<'_, str>> {
         match name {
             MESSAGE_TYPE => Some(match self.head.field(CONTENT_TYPE)? {
                 Cow::Borrowed(field) => Cow::Borrowed(format::media_type(field)),
@@ -88,7 +89,7 @@ impl Message {
             && self.action(true).is_some_and(|action| !action.is_empty())
     }
 
-    /// The property `Action`, else what its head says.
+    /// The property `Action`, else the action in its head.
     pub(crate) fn action(&self, or_of_head: bool) -> Option<String> {
         match self.properties.get(PropertyScope::Synapse, "Action") {
             Some(set) => Some(set.text().into_owned()),
@@ -124,7 +125,7 @@ impl Message {
         self.set_field(CONTENT_TYPE, &new)
     }
 
-    /// The action that its head says. Source: SOAP 1.1 section 6.1.1; RFC 3902.
+    /// The action in the message's own head. Source: SOAP 1.1 section 6.1.1; RFC 3902.
     pub(crate) fn own_action(&self) -> Option<Cow<'_, str>> {
         match self.head.field("SOAPAction") {
             Some(Cow::Borrowed(action)) => Some(Cow::Borrowed(action.trim_matches('"'))),

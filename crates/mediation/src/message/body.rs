@@ -1,4 +1,4 @@
-//! The body, and its views: made when somebody reads them, kept until somebody edits.
+//! The body, and its views: made when they are first read, kept until an edit.
 
 mod convert;
 mod views;
@@ -15,20 +15,20 @@ use super::charset::Charset;
 use super::coding::Coding;
 use super::package::Package;
 use super::{Format, multipart};
+use crate::error::{Code, Failure};
 use crate::limits::DECODED_BYTES_MAX;
-use crate::{Code, Failure};
 
 /// The body of a message.
 #[derive(Debug, Default)]
 pub struct Body {
     format: Format,
-    /// Between the parts of a multipart body; its content type says it.
+    /// Boundary of a multipart body, from its content type.
     boundary: Option<Box<str>>,
     /// That its content type names.
     charset: Charset,
-    /// Of the bytes as they arrived.
+    /// Coding of the bytes as they arrived.
     coding: Coding,
-    /// What its head says of it is known: coding, boundary, charset.
+    /// The parameters of its head are known: coding, boundary, charset.
     is_noted: bool,
     source: Source,
     /// That it is the root part of; boxed, since it is rare.
@@ -38,7 +38,7 @@ pub struct Body {
     xml: OnceCell<Box<xml::Document>>,
     /// Where the payload is in it, until it is edited.
     payload: Cell<Option<xml::NodeId>>,
-    /// Of a body that is edited as XML and is none.
+    /// The body before it was edited as XML, if it is in another format.
     before: Option<Box<Before>>,
     /// The header of the envelope that it may become.
     header: Option<Arc<xml::Document>>,
@@ -54,25 +54,25 @@ pub struct Body {
     decoded: OnceCell<Box<Bytes>>,
     /// Between JSON and XML; `None`: [`Rules::DEFAULT`].
     mapping: Option<Arc<Rules>>,
-    /// Its limit when it is decoded, in bytes; `None`: [`DECODED_BYTES_MAX`].
+    /// Limit of the decoded body, in bytes; `None`: [`DECODED_BYTES_MAX`].
     decoded_max: Option<usize>,
-    /// Its bytes count as those that arrived, but are new.
+    /// The bytes count as those that arrived, but are new.
     is_adopted: bool,
-    /// Nobody has its bytes any more: it reads as an empty one.
+    /// The bytes are gone: it reads as an empty body.
     is_lost: bool,
     /// Memory that this body was charged, and releases when it is replaced.
     charged: Cell<usize>,
-    /// Edits of its views, which are charged by whoever makes them.
+    /// Number of edits of its views, which the editor charges.
     edits: u32,
 }
 
-/// What a body was before it was edited as XML, so that what nobody touched stays as it was.
+/// A body before it was edited as XML, so that untouched parts stay as they were.
 #[derive(Debug, Default)]
 struct Before {
     json: Option<json::Document<'static>>,
-    /// Of the texts in a multipart body.
+    /// Content types of the texts in a multipart body.
     part_types: multipart::Types,
-    /// That of the multipart body, when it is written.
+    /// Boundary of the multipart body, when it is written.
     boundary: OnceCell<Box<str>>,
 }
 
@@ -120,7 +120,7 @@ impl Body {
         self.source = Source::Bytes(bytes.into());
     }
 
-    /// The host has nothing left of a body that was streaming: whoever reads it finds an empty one.
+    /// Marks a body that was streaming as gone: it reads as an empty one.
     pub(crate) fn lose(&mut self) {
         (self.source, self.is_lost) = (Source::Bytes(Bytes::new()), true);
     }
@@ -139,13 +139,13 @@ impl Body {
         self.mapping.as_deref().unwrap_or(&Rules::DEFAULT)
     }
 
-    /// As another body of the same run, unless it says so itself.
+    /// Maps as another body of the same run, unless it has rules of its own.
     pub(crate) fn mapped_as(self, other: &Self) -> Self {
         let mapping = self.mapping.clone().or_else(|| other.mapping.clone());
         Self { mapping, ..self }
     }
 
-    /// The boundary of a multipart body, which its content type says.
+    /// Sets the boundary of a multipart body, from its content type.
     pub(super) fn set_boundary(&mut self, boundary: Option<&str>) {
         self.boundary = boundary.map(Into::into);
     }
@@ -155,7 +155,7 @@ impl Body {
         written.or(self.boundary.as_ref()).map(|boundary| &**boundary)
     }
 
-    /// It is the root part of a package, which its content type says.
+    /// Makes it the root part of a package, by its content type.
     pub(super) fn set_package(&mut self, content_type: &str) {
         self.package = Some(Box::new(Package::of(content_type)));
     }
@@ -170,7 +170,7 @@ impl Body {
             && Format::of(content_type) == self.format
     }
 
-    /// The coding that its head says; new bytes have none.
+    /// Sets the coding of its head; new bytes have none.
     pub(super) fn set_coding(&mut self, coding: Coding) {
         self.coding = coding;
         self.is_noted = true;
@@ -180,7 +180,7 @@ impl Body {
         self.is_noted
     }
 
-    /// The charset that its content type says.
+    /// Sets the charset of its content type.
     pub(super) fn set_charset(&mut self, charset: Option<&str>) {
         let named = charset.filter(|name| !name.is_empty()).map(Charset::named);
         self.charset = named.unwrap_or_default();
@@ -199,7 +199,7 @@ impl Body {
         self.format
     }
 
-    /// What happened to it: whether it is still [`BodyUse::Untouched`] on the wire, held, or new.
+    /// Its state: whether it is still [`BodyUse::Untouched`] on the wire, held, or new.
     #[must_use]
     pub fn state(&self) -> BodyUse {
         match self.source {
@@ -209,13 +209,13 @@ impl Body {
         }
     }
 
-    /// Whether its bytes are new, so that whoever holds them was not charged for them yet.
+    /// Whether its bytes are new, and therefore not charged yet.
     #[must_use]
     pub fn is_new(&self) -> bool {
         self.is_adopted || self.state() == BodyUse::Rewritten
     }
 
-    /// From now on, new bytes count as those that arrived: what the head says of them is true.
+    /// From now on, new bytes count as those that arrived: the head describes them correctly.
     pub(super) fn adopt(&mut self) {
         if let Source::Written(bytes) = &mut self.source {
             (self.source, self.is_adopted) = (Source::Bytes(std::mem::take(bytes)), true);
@@ -223,12 +223,12 @@ impl Body {
         }
     }
 
-    /// Whether [`Body::xml`] only returns what it made before.
+    /// Whether [`Body::xml`] returns an existing tree.
     pub(super) fn is_parsed(&self) -> bool {
         self.xml.get().is_some()
     }
 
-    /// Whether there is no body.
+    /// Whether the body is absent.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         match &self.source {
@@ -237,7 +237,7 @@ impl Body {
         }
     }
 
-    /// Its size in bytes, of an edited tree an estimate.
+    /// The size in bytes; an estimate for an edited tree.
     #[must_use]
     pub fn size(&self) -> usize {
         match &self.source {
@@ -248,7 +248,7 @@ impl Body {
         }
     }
 
-    /// The size that whoever reads it should expect, in bytes.
+    /// The size that a reader should expect, in bytes.
     #[must_use]
     pub fn size_to_read(&self) -> usize {
         match &self.source {
@@ -292,10 +292,10 @@ impl Body {
         Ok(Self { decoded_max, is_adopted, source, header, package, ..copy.mapped_as(self) })
     }
 
-    /// Replaces it by `bytes` in `format`, which are checked when somebody reads them. Attachments are dropped.
+    /// Replaces it by `bytes` in `format`, which are checked when they are first read. Attachments are dropped.
     ///
     /// # Errors
-    /// They do not fit what is left of the budget.
+    /// They do not fit the rest of the budget.
     pub fn replace(
         &mut self,
         format: Format,
@@ -308,7 +308,7 @@ impl Body {
     /// The same by these one after the other.
     ///
     /// # Errors
-    /// They do not fit what is left of the budget.
+    /// They do not fit the rest of the budget.
     pub(crate) fn replace_by(
         &mut self,
         format: Format,
@@ -325,7 +325,7 @@ impl Body {
     /// The same for an envelope: its attachments are kept if it is of the same version.
     ///
     /// # Errors
-    /// They do not fit what is left of the budget.
+    /// They do not fit the rest of the budget.
     pub(crate) fn replace_root(
         &mut self,
         format: Format,
@@ -378,7 +378,7 @@ impl Body {
         self.decoded_max.unwrap_or(DECODED_BYTES_MAX)
     }
 
-    /// Drops its views, and what they were charged: it is written, and leaves its run. The host charges what is left.
+    /// Drops its views and releases their charge: it is written, and leaves its run. The host charges the rest.
     pub fn settle(&mut self, budget: &Budget) {
         if let Some(bytes) = self.written.take() {
             self.source = Source::Written(bytes);
@@ -407,7 +407,7 @@ impl Body {
         }
     }
 
-    /// What it was charged, in bytes.
+    /// Bytes charged for it.
     #[must_use]
     pub fn charged(&self) -> usize {
         self.charged.get()

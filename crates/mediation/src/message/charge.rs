@@ -1,32 +1,32 @@
-//! What a message is charged to the budget of its run.
+//! Charges of a message to the budget of its run.
 
 use expression::Budget;
 
 use super::Message;
 use crate::limits;
 
-/// What a message keeps: see [`Message::kept`].
+/// Charges that a message keeps: see [`Message::kept`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Kept {
-    /// What its body and its properties were charged, and its header fields.
+    /// Bytes charged for its body, its properties and its header fields.
     pub(crate) bytes: usize,
     /// Edits of trees, which their message is not charged for.
     pub(crate) edits: usize,
 }
 
 impl Message {
-    /// What its body and its properties were charged.
+    /// Bytes charged for its body and its properties.
     pub(crate) fn charged(&self) -> usize {
         self.properties.charged().saturating_add(self.body.charged())
     }
 
-    /// What it keeps now, for [`Message::release_since`].
+    /// Its present charges, for [`Message::release_since`].
     pub(crate) fn kept(&self) -> Kept {
         let bytes = self.charged().saturating_add(self.field_bytes);
         Kept { bytes, edits: self.properties.edits().saturating_add(self.body.edits()) }
     }
 
-    /// Drops it, and releases what only it had: not bytes that others may share.
+    /// Drops it, and releases its exclusive charges: not bytes that others may share.
     pub(crate) fn release(mut self, budget: &Budget) {
         self.body.forget_views(budget);
         let charged = self.properties.charged();
@@ -35,8 +35,8 @@ impl Message {
         budget.release_memory(free.saturating_add(self.copied_bytes));
     }
 
-    /// Releases what was charged since `used` bytes of `budget` were used, and the message kept `before`, but for what it
-    /// keeps in addition; nothing, if a tree was edited.
+    /// Releases the charges since `used` bytes of `budget` were used and the message kept `before`, except those that
+    /// it keeps in addition; nothing, if a tree was edited.
     pub(crate) fn release_since(&self, (used, before): (u64, Kept), budget: &Budget) {
         let now = self.kept();
         if now.edits == before.edits {

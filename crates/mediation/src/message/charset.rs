@@ -4,7 +4,7 @@ use encoding_rs::{DecoderResult, EncoderResult, Encoding, UTF_16BE, UTF_16LE};
 use expression::Budget;
 
 use super::Format;
-use crate::{Code, Failure};
+use crate::error::{Code, Failure};
 
 /// A charset.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -100,7 +100,7 @@ impl Charset {
         }
     }
 
-    /// The bytes of `text`, charged. What the charset does not have is escaped as `format` does, or is `?`.
+    /// The bytes of `text`, charged. Characters that the charset lacks are escaped as in `format`, or become `?`.
     ///
     /// # Errors
     /// The charset is not known; the budget.
@@ -220,7 +220,7 @@ fn declared(bytes: &[u8]) -> Option<&str> {
     value.get(1..)?.split(quote).next()
 }
 
-/// Spaces instead of the XML declaration, so that what follows keeps its place.
+/// Spaces instead of the XML declaration, so that the rest keeps its place.
 pub(crate) fn blank_declaration(text: &mut String) {
     if let Some(end) = text.find("?>").filter(|_| text.starts_with("<?xml")) {
         text.replace_range(..end + 2, &" ".repeat(end + 2));

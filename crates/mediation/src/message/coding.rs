@@ -1,4 +1,4 @@
-//! Compressed bodies: decoded when somebody reads them. Source: RFC 9110 section 8.4.1.
+//! Compressed bodies: decoded when they are first read. Source: RFC 9110 section 8.4.1.
 
 use std::io::{self, Read};
 
@@ -7,10 +7,10 @@ use flate2::bufread::GzDecoder;
 use flate2::{Decompress, FlushDecompress, Status};
 
 use super::Head;
+use crate::error::{Code, Failure};
 use crate::limits::{
     DECODED_BYTES_PER_STEP, DECODED_FREE_BYTES, DECODED_RATIO_MAX, GZIP_MEMBER_STEPS,
 };
-use crate::{Code, Failure};
 
 pub(super) const CONTENT_ENCODING: &str = "Content-Encoding";
 
@@ -22,14 +22,14 @@ pub(crate) enum Coding {
     Gzip,
     /// The zlib format. Some senders leave out its header.
     Deflate,
-    /// Another one, or several: nobody can read the body.
+    /// Another one, or several: the body cannot be read.
     Unknown(Box<str>),
 }
 
 impl Coding {
     pub(super) fn of(head: &dyn Head) -> Self {
         let Some(first) = head.field(CONTENT_ENCODING) else { return Self::Identity };
-        // Of several fields, all count.
+        // All fields of that name count.
         let mut all = String::new();
         head.fields(&mut |name, value| {
             if name.eq_ignore_ascii_case(CONTENT_ENCODING) {
@@ -197,7 +197,7 @@ mod tests {
     use super::*;
     use crate::limits::DECODED_BYTES_MAX;
     use crate::message::PlainHead;
-    use crate::{Body, Direction, Format, Message};
+    use crate::message::{Body, Direction, Format, Message};
 
     fn gzip(text: &[u8]) -> Vec<u8> {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::default());

@@ -6,16 +6,16 @@ use expression::{Budget, markup};
 use xml::{Node, QNameRef, Sink as _, Writer};
 
 use super::soap;
-use crate::Failure;
+use crate::error::Failure;
 
-/// A fault; `detail` is markup, and what is empty is absent.
+/// A fault; `detail` is markup, and empty members are absent.
 #[derive(Debug, Default)]
 pub(crate) struct Fault<'f> {
     /// The local part of its name.
     pub(crate) code: Cow<'f, str>,
     pub(crate) reason: Cow<'f, str>,
     pub(crate) detail: Cow<'f, str>,
-    /// Of SOAP 1.2.
+    /// The node, in SOAP 1.2.
     pub(crate) node: Cow<'f, str>,
     pub(crate) role: Cow<'f, str>,
 }

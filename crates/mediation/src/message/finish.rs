@@ -11,7 +11,8 @@ use super::{
     CHARACTER_SET, CONTENT_TYPE, Format, MESSAGE_TYPE, Message, NO_ENTITY_BODY, PropertyScope,
     PropertyValue, SENT_CONTENT_TYPE, format, soap,
 };
-use crate::{Failure, limits};
+use crate::error::Failure;
+use crate::limits;
 
 /// The property (axis2) that keeps the charset out of the content type, if it is `false`.
 const SET_CHARSET: &str = "setCharacterEncoding";
@@ -46,8 +47,8 @@ impl Message {
         declared.map(PropertyValue::text).or_else(|| self.head.field(CONTENT_TYPE))
     }
 
-    /// Writes the body for its next receiver, in the format that the property `messageType` says, else its
-    /// `Content-Type`. The message keeps what is returned. `None`: the host still streams it.
+    /// Writes the body for its next receiver, in the format of the property `messageType`, else of its `Content-Type`.
+    /// The message keeps the returned bytes. `None`: the host still streams it.
     ///
     /// # Errors
     /// The body is not well-formed, or cannot be written in that format; the budget.
@@ -96,7 +97,7 @@ impl Message {
         }
     }
 
-    /// Whether the content type says the charset of a body that does not stream.
+    /// Whether the content type names the charset of a body that does not stream.
     fn names_charset(&self) -> bool {
         let value = self.properties.get(PropertyScope::Axis2, SET_CHARSET);
         value.is_none_or(|value| !value.text().eq_ignore_ascii_case("false"))
@@ -116,7 +117,7 @@ impl Message {
         format != own || self.body.is_unwritten() || self.other_charset(format).is_some()
     }
 
-    /// Whether the body stays in its package: its content type is still there, and nothing says another one.
+    /// Whether the body stays in its package: its content type is still there, and no property sets another one.
     fn keeps_package(&self, declared: Option<&str>) -> bool {
         declared.is_some_and(format::is_related)
             && self.head.field(CONTENT_TYPE).is_some_and(|field| self.body.is_in_package_of(&field))
@@ -163,7 +164,7 @@ impl Message {
             && self.head.field(CONTENT_TYPE).map_or(!self.body.is_in_package(), is_of)
     }
 
-    /// Whether a content type says what the body is.
+    /// Whether a content type describes the body.
     fn fits(&self, content_type: &str) -> bool {
         if self.body.is_in_package() {
             return self.body.is_in_package_of(content_type);
@@ -187,7 +188,7 @@ impl Message {
         }
         let boundary = self.body.boundary();
         let is_new = self.body.state() == BodyUse::Rewritten && !self.body.is_empty();
-        // What is written is UTF-8; bytes have no charset.
+        // Written text is UTF-8; bytes have no charset.
         let is_utf8 = |field: &str| {
             let charset = format::parameter(field, "charset");
             format == Format::Binary
@@ -218,7 +219,7 @@ impl Message {
         if let (Format::Multipart, Some(boundary)) = (format, boundary) {
             new = format!("{}; boundary={boundary}", format.content_type());
         } else if !new.contains(';') && format.content_type().contains(';') {
-            // Bytes that nobody wrote anew are in the charset that they had.
+            // Bytes that were not written anew are in their old charset.
             let old = field.as_deref().filter(|_| !is_new);
             let charset = old.map_or(Some("UTF-8"), |old| format::parameter(old, "charset"));
             new.extend(charset.into_iter().flat_map(|charset| ["; charset=", charset]));

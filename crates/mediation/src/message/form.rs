@@ -5,7 +5,8 @@ use expression::{Budget, mapping};
 use xml::{Node, QNameRef, Sink as _};
 use xpath::encoding;
 
-use crate::{Code, Failure, limits};
+use crate::error::{Code, Failure};
+use crate::limits;
 
 const ROOT: &str = "xformValues";
 

@@ -1,4 +1,4 @@
-//! What a body is, by its content type.
+//! The format of a body, by its content type.
 
 use xml::reader::{Event, Reader};
 
@@ -64,8 +64,8 @@ impl Format {
         }
     }
 
-    /// The format of a body without a content type: XML, SOAP if it is an envelope, JSON, or text. Of XML, the first start
-    /// tag decides.
+    /// The format of a body without a content type: XML, SOAP if it is an envelope, JSON, or text. For XML, the first
+    /// start tag decides.
     #[must_use]
     pub fn guess(bytes: &[u8]) -> Self {
         match bytes.trim_ascii_start().first() {
@@ -94,7 +94,7 @@ impl Format {
         }
     }
 
-    /// That of the document `bytes`, of which nothing is parsed after the first start tag. That is mostly near the
+    /// The format of the document `bytes`, which is parsed up to the first start tag only. The tag is mostly near the
     /// beginning, so that the rest is not even decoded.
     fn of_document(bytes: &[u8]) -> Option<Self> {
         const BEGINNING: usize = 512;
@@ -131,7 +131,7 @@ impl Format {
         }
     }
 
-    /// What a malformed body is not.
+    /// The expected format of a malformed body.
     pub(crate) fn noun(self) -> &'static str {
         match self {
             Self::Json => "JSON",

@@ -8,7 +8,7 @@ use xml::{Node, QNameRef, Sink as _};
 use xpath::encoding;
 
 use super::{Format, form, multipart};
-use crate::Failure;
+use crate::error::Failure;
 
 /// Synapse's elements around text and bytes. Source: `BaseConstants.DEFAULT_TEXT_WRAPPER` and
 /// `DEFAULT_BINARY_WRAPPER` of Axis2's transports.

@@ -9,7 +9,7 @@ use xpath::synapse::PropertyScope;
 
 use super::format::is_name;
 
-/// The head of a message under mediation: the host's own, so that a head that nobody reads is not copied.
+/// The head of a message under mediation: the host's own, so that an unread head is not copied.
 pub trait Head: Any + fmt::Debug + Send {
     /// The first field of this name, in any case.
     fn field(&self, name: &str) -> Option<Cow<'_, str>>;

@@ -1,6 +1,10 @@
-//! The message that mediators act on.
+//! The message that mediators act on: a head of the host's, a body, and properties.
+//!
+//! A body is read when it is needed, and written when it was changed: the views of a body (JSON, XML, text), their
+//! conversion into each other, charsets and content codings are here. The lowest folder: nothing here knows a program.
 
 mod action;
+mod arrival;
 mod body;
 mod charge;
 pub(crate) mod charset;
@@ -11,20 +15,21 @@ pub(crate) mod form;
 mod format;
 pub(crate) mod formatter;
 mod head;
+pub(crate) mod known;
 mod multipart;
 mod package;
 mod properties;
 pub(crate) mod soap;
-mod view;
 
 use std::borrow::Cow;
 
 use bytes::Bytes;
 use expression::{BodyUse, Budget};
 
-use crate::service::Arrival;
-use crate::{Code, Failure, limits};
+use crate::error::{Code, Failure};
+use crate::limits;
 
+pub use arrival::{Arrival, Served};
 pub use body::Body;
 pub(crate) use charge::Kept;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -33,8 +38,8 @@ use coding::{CONTENT_ENCODING, Coding};
 pub use format::Format;
 pub(crate) use head::NoHead;
 pub use head::{Head, PlainHead};
+pub use known::{Effect, KNOWN, Known};
 pub use properties::{Properties, PropertyValue};
-pub use view::{Environment, LogLevel, View};
 pub use xpath::synapse::PropertyScope;
 
 pub(crate) const CONTENT_TYPE: &str = "Content-Type";
@@ -51,9 +56,9 @@ const OF_THE_BYTES: [&str; 8] = [
     "Repr-Digest",
 ];
 /// The properties (axis2) of a message that must not be sent in chunks.
-pub(crate) const NOT_CHUNKED: [&str; 3] =
+pub const NOT_CHUNKED: [&str; 3] =
     ["DISABLE_CHUNKING", "FORCE_HTTP_CONTENT_LENGTH", "FORCE_HTTP_1.0"];
-/// The property (axis2) that says in which format the body is written.
+/// The property (axis2) with the format in which the body is written.
 pub(crate) const MESSAGE_TYPE: &str = "messageType";
 /// The property (axis2) of a message without a body.
 pub(crate) const NO_ENTITY_BODY: &str = "NO_ENTITY_BODY";
@@ -76,7 +81,7 @@ pub enum Direction {
     Response,
 }
 
-/// A request or a response under mediation. Whoever owns one has it in a box, since it is large and changes hands often.
+/// A request or a response under mediation. It is owned in a box, since it is large and changes hands often.
 #[derive(Debug)]
 pub struct Message {
     pub direction: Direction,
@@ -86,7 +91,7 @@ pub struct Message {
     pub arrival: Arrival,
     /// Memory of all header fields that were copied or set, those included that were replaced.
     field_bytes: usize,
-    /// Those of them that were charged when the message was copied.
+    /// Bytes of them that were charged when the message was copied.
     copied_bytes: usize,
     /// A mediator made it a fault, which its body does not say.
     is_fault: bool,
@@ -128,13 +133,13 @@ impl Message {
         set.filter(|status| (200..600).contains(status)).or_else(own)
     }
 
-    /// Says that it is a fault, whatever its body is.
+    /// Marks it as a fault, with any body.
     pub(crate) fn become_fault(&mut self) {
         self.is_fault = true;
     }
 
-    /// The status that the client gets instead of the message's own: that of a fault that mediation made and nobody gave
-    /// a status, or of one of an upstream that is to be hidden. Source: `determineHttpStatusCode` of
+    /// The status that the client gets instead of the message's own: that of a fault that mediation made without a
+    /// status, or of an upstream's fault that is to be hidden. Source: `determineHttpStatusCode` of
     /// `PassThroughTransportUtils`.
     pub(crate) fn fault_status(&self, budget: &Budget) -> Option<u16> {
         if self.hides_faults() {
@@ -147,7 +152,7 @@ impl Message {
         (is_open && (self.is_fault || self.body.is_fault(budget))).then_some(500)
     }
 
-    /// A property as it was set, else what the head says.
+    /// A property as it was set, else its value in the head.
     pub(crate) fn property_text(&self, scope: PropertyScope, name: &str) -> Option<Cow<'_, str>> {
         let set = self.properties.get(scope, name).map(PropertyValue::text);
         set.or_else(|| self.head.property(scope, name))
@@ -160,7 +165,7 @@ impl Message {
         }
     }
 
-    /// Removes what the head says of the bytes of the body.
+    /// Removes the header fields that describe the bytes of the body.
     pub(crate) fn forget_bytes(&mut self) {
         let mut is_there = [false; OF_THE_BYTES.len()];
         self.head.names(&mut |name| {
@@ -173,7 +178,7 @@ impl Message {
         }
     }
 
-    /// Takes what the head says of the bytes of a new body as true.
+    /// Accepts the header fields about the bytes of a new body.
     pub(crate) fn adopt_body(&mut self) {
         self.body.adopt();
         self.note_parameters();
@@ -198,7 +203,7 @@ impl Message {
             && limits::takes_long(self.body.size_to_read(), limits::READ_NS_PER_BYTE)
     }
 
-    /// Its content coding, if there is one.
+    /// The content coding, if there is one.
     pub(crate) fn encoded(&self) -> Option<Coding> {
         Some(Coding::of(&*self.head)).filter(|coding| *coding != Coding::Identity)
     }
@@ -215,8 +220,8 @@ impl Message {
         }
     }
 
-    /// Notes what else than its format the head says of the body, once: of one that streams when it is read, or before
-    /// its head changes.
+    /// Notes the parameters of the body in the head, besides its format, once: for a streaming body when it is read, or
+    /// before its head changes.
     fn note_parameters(&mut self) {
         if self.body.is_noted() || self.body.state() == BodyUse::Rewritten {
             return;
@@ -335,7 +340,7 @@ impl Message {
         self.head.set_field(name, value);
     }
 
-    /// Says what a new body is. One that is said to be a package is that already, with its attachments.
+    /// Declares the content type of a new body. A body declared as a package is one already, with its attachments.
     ///
     /// # Errors
     /// As [`Message::set_field`].
@@ -407,7 +412,7 @@ impl Message {
         }
     }
 
-    /// Removes all header fields but the one that says what the body is.
+    /// Removes all header fields but the content type.
     fn remove_fields(&mut self) {
         let mut names = Vec::new();
         self.head.fields(&mut |name, _| names.push(name.to_owned()));
@@ -428,8 +433,8 @@ impl Message {
         });
     }
 
-    /// The same for a response that arrived. `messageType` remains as that of what was sent; a response in the same format
-    /// keeps its own type of it. Source: Synapse's `SynapseCallbackReceiver`.
+    /// The same for a response that arrived. `messageType` remains that of the request; a response in the same format
+    /// keeps its own content type. Source: Synapse's `SynapseCallbackReceiver`.
     ///
     /// # Errors
     /// The budget.
@@ -481,7 +486,7 @@ pub(crate) fn is_token(name: &str) -> bool {
 const TOKEN: u8 = 1;
 const CONTROL: u8 = 2;
 
-/// What the bytes of names and values of header fields are, for those that are looked at one by one.
+/// Classes of the bytes of names and values of header fields, for fields that are checked byte by byte.
 static BYTES: [u8; 256] = {
     let mut bytes = [0; 256];
     let mut byte = 0;

@@ -10,12 +10,13 @@ use xpath::encoding;
 
 use super::charset::Charset;
 use super::format;
-use crate::{Code, Failure, limits};
+use crate::error::{Code, Failure};
+use crate::limits;
 
 const ROOT: &str = "mediate";
 const FILE_NAME: &str = "filename";
 const TYPE: &str = "type";
-/// Of elements that say the name of their part, and of files that are not from a message: as Axis2's
+/// Namespace of elements with the name of their part, and of files that are not from a message: as Axis2's
 /// `MultipartFormDataFormatter` has them.
 const FORM_DATA: &str = "http://org.apache.axis2/xsd/form-data";
 const NAME: &str = "name";
@@ -37,7 +38,7 @@ impl Part<'_> {
         self.name == "_charset_" && self.file.is_none()
     }
 
-    /// Its text, and UTF-8 as the charset of all.
+    /// The text of a part, with UTF-8 as the charset of all.
     ///
     /// # Errors
     /// It is not text in its charset; the budget.
@@ -252,7 +253,7 @@ pub(crate) fn write(
         let own = child.attribute("", NAME).filter(|_| child.namespace() == FORM_DATA);
         let name = own.map_or_else(|| mapping::member_name(child.local_name()), Cow::Borrowed);
         budget.charge_steps(types.len() as u64)?;
-        // Of several parts of one name each has its own.
+        // Each of several parts of one name has its own.
         let known = types.iter().position(|(known, _)| *known == *name);
         let known = known.filter(|_| file.is_none()).map(|at| &*types.remove(at).1);
         parts.push((head(child, &name, file, known), content));
@@ -284,7 +285,7 @@ pub(crate) fn write(
     Ok((out, boundary))
 }
 
-/// The content type of a file that is not said, or cannot be.
+/// The content type of a file without a known one.
 const OCTETS: &str = "application/octet-stream";
 
 /// The content type of a file, unless it cannot be written: with a boundary of its own, or control characters.

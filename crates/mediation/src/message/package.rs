@@ -10,9 +10,9 @@ use memchr::memmem;
 use xpath::encoding;
 
 use super::charset::Charset;
-use super::multipart::{self, Section};
-use super::{OF_THE_BYTES, format};
-use crate::{Code, Failure};
+use super::multipart::Section;
+use super::{OF_THE_BYTES, format, multipart};
+use crate::error::{Code, Failure};
 
 /// How the content of a part is written.
 const TRANSFER_ENCODING: &str = "Content-Transfer-Encoding";
@@ -36,7 +36,7 @@ struct Root {
     head: Range<usize>,
     /// Where its content ends.
     end: usize,
-    /// Its content without a transfer encoding.
+    /// The content without a transfer encoding.
     bytes: Bytes,
     charset: Charset,
 }
@@ -59,7 +59,7 @@ impl Package {
             && format::parameter(content_type, "boundary") == self.boundary.as_deref()
     }
 
-    /// The root part of `whole`, and the charset that its head says.
+    /// The root part of `whole`, and the charset in its head.
     ///
     /// # Errors
     /// `whole` is not multipart, or has no such part; its transfer encoding is not known; the budget.
@@ -103,12 +103,12 @@ impl Package {
         Ok(Root { head, end, bytes, charset: charset.unwrap_or_default() })
     }
 
-    /// Its root part is about to be replaced. `whole` is as [`Package::root`] read it.
+    /// Prepares for a new root part. `whole` is as [`Package::root`] read it.
     pub(super) fn keep(&mut self, whole: Bytes) {
         self.whole = whole;
     }
 
-    /// What it keeps of a body whose root part was replaced.
+    /// Bytes kept of a body whose root part was replaced.
     pub(super) fn kept(&self) -> usize {
         self.whole.len()
     }
@@ -118,7 +118,7 @@ impl Package {
         self.written = OnceCell::new();
     }
 
-    /// The whole with the new root part, if it was written: that is what arrived from now on.
+    /// The whole with the new root part, if it was written; it counts as the arrived bytes from now on.
     pub(super) fn settle(&mut self) -> Option<Bytes> {
         let written = self.written.take()?;
         (self.whole, self.root) = Default::default();
@@ -211,7 +211,7 @@ fn base64(text: &[u8]) -> Option<Vec<u8>> {
 /// Source: RFC 2045, section 6.7.
 fn quoted_printable(text: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(text.len());
-    // Behind a line that ends with `=`, and before the first, there is no line end.
+    // Behind a line that ends with `=`, and before the first, no line end is written.
     let mut is_joined = true;
     for line in text.split(|byte| *byte == b'\n') {
         if !std::mem::take(&mut is_joined) {

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use expression::{Budget, Expression, Value, json};
 use xpath::synapse::PropertyScope;
 
-use crate::{Code, Failure, limits};
+use crate::error::{Code, Failure};
+use crate::limits;
 
 /// The value of a property or a variable.
 #[derive(Clone, Debug)]
@@ -16,9 +17,9 @@ pub enum PropertyValue {
     Double(f64),
     Boolean(bool),
     Json(Arc<json::Document<'static>>),
-    /// The document element, or what a property mediator holds as XML.
+    /// The document element, or the XML of a property mediator.
     Xml(Arc<xml::Document>),
-    /// What a mediator holds as long as the message; expressions see an empty text.
+    /// State that a mediator keeps as long as the message; expressions see an empty text.
     Held(Arc<dyn std::any::Any + Send + Sync>),
 }
 
@@ -80,10 +81,11 @@ impl PropertyValue {
 }
 
 impl PropertyValue {
-    /// The result of an expression as a property; `None`: what does not exist. JSON is copied out of the body.
+    /// The result of an expression as a property; `None` for a value that does not exist. JSON is copied out of the
+    /// body.
     ///
     /// # Errors
-    /// The copy does not fit what is left of the budget.
+    /// The copy does not fit the rest of the budget.
     pub fn of(value: Value<'_>, budget: &Budget) -> Result<Option<Self>, Failure> {
         if matches!(value, Value::Null) {
             return Ok(None);
@@ -97,7 +99,7 @@ impl PropertyValue {
         if let Self::Text(text) = self { text.len() } else { 0 }
     }
 
-    /// The memory of a document that nobody else has.
+    /// The memory of a document that is not shared.
     fn own_document_bytes(&self) -> usize {
         match self {
             Self::Json(document) if Arc::strong_count(document) == 1 => document.heap_bytes(),
@@ -138,7 +140,7 @@ pub struct Properties {
     all: Vec<Property>,
     /// Memory that they were charged, and release when they are replaced or removed.
     charged: usize,
-    /// Documents that were edited in their place, which is charged by whoever does so.
+    /// Documents that were edited in their place, which the editor charges.
     edits: usize,
 }
 
@@ -154,7 +156,7 @@ struct Property {
     scope: PropertyScope,
     name: Box<str>,
     value: PropertyValue,
-    /// What its document was charged; one that others have, too, was charged to the first.
+    /// Bytes charged for its document; a shared one was charged to its first owner.
     document_bytes: usize,
 }
 
@@ -189,7 +191,7 @@ impl Properties {
         self.all.iter().map(Property::bytes).sum()
     }
 
-    /// What they were charged.
+    /// Bytes charged for them.
     pub(super) fn charged(&self) -> usize {
         self.charged
     }
@@ -239,7 +241,7 @@ impl Properties {
         Ok(())
     }
 
-    /// Whoever removes it releases the difference of [`Properties::charged`].
+    /// The caller releases the difference of [`Properties::charged`].
     pub(super) fn remove(&mut self, scope: PropertyScope, name: &str) {
         self.retain(|of| !of.is(scope, name));
     }

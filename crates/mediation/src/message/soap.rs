@@ -5,7 +5,7 @@ use xml::reader::{Event, Reader};
 use xml::{Node, Sink as _};
 
 use super::Format;
-use crate::Failure;
+use crate::error::Failure;
 
 pub(crate) const SOAP11: &str = "http://schemas.xmlsoap.org/soap/envelope/";
 pub(crate) const SOAP12: &str = "http://www.w3.org/2003/05/soap-envelope";
@@ -42,7 +42,7 @@ fn is_named((name, namespace): (&str, &str), local: &str) -> bool {
     name == local && matches!(namespace, SOAP11 | SOAP12)
 }
 
-/// What Synapse calls the payload: the first element in the envelope's body, or the document element.
+/// Synapse's payload: the first element in the envelope's body, or the document element.
 pub(crate) fn payload(document: &xml::Document) -> Option<Node<'_>> {
     match part(document, "Body") {
         Some(body) => body.elements().next(),
@@ -81,7 +81,7 @@ pub(crate) fn begins_with_fault(bytes: &[u8]) -> bool {
     beginning.or_else(|| is_fault_first(bytes)).unwrap_or_default()
 }
 
-/// `None`: there is no payload, or something before it is malformed.
+/// `None` without a payload, or if the text before it is malformed.
 fn is_fault_first(bytes: &[u8]) -> Option<bool> {
     let input = xml::Input::new(bytes, &xml::Options::default()).ok()?;
     let mut reader = Reader::new(&input);
@@ -103,7 +103,7 @@ fn is_fault_first(bytes: &[u8]) -> Option<bool> {
                 depth += 1;
                 around += usize::from(is_around);
             }
-            // Of a body without a payload.
+            // The end of a body without a payload.
             Event::End if around == 2 && depth == 2 => return Some(false),
             Event::End => depth = depth.checked_sub(1)?,
             Event::Text(_) | Event::Comment(_) | Event::ProcessingInstruction { .. } => {}
@@ -142,11 +142,11 @@ pub(crate) fn up_to_body(
     Ok(None)
 }
 
-/// The source of an envelope up to its payload, and the pieces of what comes after a new one.
+/// The source of an envelope up to its payload, and the pieces of the text after a new one.
 pub(crate) type Around<'d> = (&'d str, [&'d str; 9]);
 
-/// Of what [`payload`] found, if that is in an envelope in `namespace`. `None` if a new payload without a namespace would
-/// get one there.
+/// The text around the result of [`payload`], if that is in an envelope in `namespace`. `None` if a new payload without
+/// a namespace would get one there.
 pub(crate) fn around_payload<'d>(payload: Node<'d>, namespace: &str) -> Option<Around<'d>> {
     let body = payload.parent().filter(|body| body.is_element())?;
     let envelope = body.parent().filter(|_| body.namespace() == namespace)?;
@@ -210,8 +210,8 @@ pub(crate) fn header(document: &xml::Document) -> Option<Node<'_>> {
     part(document, "Header").or_else(own)
 }
 
-/// Writes a header, perhaps of the other version: its blocks keep `actor` or `role` and `mustUnderstand`, and lose what
-/// else is of the old version. Source: Synapse's `SOAPUtils`.
+/// Writes a header, perhaps of the other version: its blocks keep `actor` or `role` and `mustUnderstand`, and lose
+/// other attributes of the old version. Source: Synapse's `SOAPUtils`.
 fn write_header(
     header: Node<'_>,
     (prefix, namespace): (&str, &str),

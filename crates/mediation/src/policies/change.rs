@@ -3,12 +3,10 @@
 use expression::BodyUse;
 
 use super::PolicyReading;
-use crate::mediators::text::Text;
-use crate::message::is_token;
-use crate::run::Scene;
-use crate::{
-    Code, Failure, LogLevel, Mediator, Message, Next, PropertyScope, PropertyValue, template,
-};
+use crate::error::{Code, Failure};
+use crate::mediators::values::text::Text;
+use crate::message::{Message, PropertyScope, PropertyValue, is_token};
+use crate::program::{LogLevel, Mediator, Next, Scene, uri_template};
 
 const POSTFIX: &str = "REST_URL_POSTFIX";
 /// Fields of framing and of the connection, which the gateway writes itself.
@@ -128,7 +126,7 @@ impl Mediator for AddQueryParam {
         target.push(if target.contains('?') { '&' } else { '?' });
         target.push_str(&self.name);
         target.push('=');
-        template::encode(&mut target, &value, false);
+        uri_template::encode(&mut target, &value, false);
         set_postfix(scene, message, target)?;
         Ok(Next::Continue)
     }
@@ -136,7 +134,7 @@ impl Mediator for AddQueryParam {
 
 pub(super) fn add_query_param(reading: &mut PolicyReading<'_>) -> Option<Box<dyn Mediator>> {
     let mut name = String::new();
-    template::encode(&mut name, reading.required("paramKey").unwrap_or_default(), false);
+    uri_template::encode(&mut name, reading.required("paramKey").unwrap_or_default(), false);
     let value = reading.template("paramValue")?;
     Some(Box::new(AddQueryParam { name: name.into(), value }))
 }
@@ -149,7 +147,7 @@ struct Path {
 
 impl Mediator for Path {
     fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
-        let mut target = template::expand(&self.template, |name| {
+        let mut target = uri_template::expand(&self.template, |name| {
             let property =
                 |name: &str| Some(message.property_text(PropertyScope::Synapse, name)?.into());
             property(&format!("uri.var.{name}")).or_else(|| property(name))
@@ -170,7 +168,7 @@ impl Mediator for Path {
     }
 }
 
-/// How often an upstream and what is before it may decode a path.
+/// How often an upstream and proxies before it may decode a path.
 const DECODINGS_MAX: usize = 3;
 
 /// Whether a path has a dot segment or a backslash, as it is or decoded. One that still has escapes after
@@ -181,16 +179,16 @@ fn may_climb(path: &str) -> bool {
         if climbs(&path) {
             return true;
         }
-        let decoded = template::decode(&path);
+        let decoded = uri_template::decode(&path);
         if decoded == path {
             return false;
         }
         path = decoded;
     }
-    climbs(&path) || template::decode(&path) != path
+    climbs(&path) || uri_template::decode(&path) != path
 }
 
-/// Some servers drop a `;` and what follows it in a segment first.
+/// Some servers first drop a `;` and the rest of its segment.
 fn climbs(path: &str) -> bool {
     let mut names = path.split('/').filter_map(|segment| segment.split(';').next());
     path.contains('\\') || names.any(|name| matches!(name, "." | ".."))

@@ -10,14 +10,14 @@ use model::{Denial, PolicyFlow};
 use xpath::regex::Regex;
 
 use super::{CLAIMS, PolicyReading};
-use crate::message::{CONTENT_TYPE, Format};
-use crate::run::Scene;
-use crate::{Code, Failure, Mediator, Message, Next, PropertyScope, PropertyValue};
+use crate::error::{Code, Failure};
+use crate::message::{CONTENT_TYPE, Format, Message, PropertyScope, PropertyValue};
+use crate::program::{Mediator, Next, Scene};
 
 pub(super) use limits::{json, xml};
 pub(super) use threat::regex;
 
-/// What a refused body leads to: the client's request is denied, the upstream's response fails.
+/// Consequence of a refused body: the client's request is denied, the upstream's response fails.
 fn refused(flow: PolicyFlow, reason: impl Into<String>) -> Failure {
     match flow {
         PolicyFlow::Request => Failure::denied(Denial::ThreatInPayload, reason),
@@ -120,7 +120,7 @@ fn is_wide(bytes: &[u8]) -> bool {
 /// The body for a validator.
 ///
 /// # Errors
-/// It may be UTF-16 or UTF-32, which an upstream may detect whatever its content type.
+/// It may be UTF-16 or UTF-32, which an upstream may detect under any content type.
 fn narrow_content(
     flow: PolicyFlow,
     message: &Message,

@@ -4,9 +4,9 @@ use expression::BodyUse;
 use expression::template::{MediaType, PayloadTemplate, Settings};
 
 use super::PolicyReading;
-use crate::message::Format;
-use crate::run::Scene;
-use crate::{Failure, Mediator, Message, Next};
+use crate::error::Failure;
+use crate::message::{Format, Message};
+use crate::program::{Mediator, Next, Scene};
 
 #[derive(Debug)]
 enum Convert {

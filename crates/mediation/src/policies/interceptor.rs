@@ -1,5 +1,5 @@
-//! `callInterceptorService`: a service that looks at messages and says what to change. Source: Choreo Connect's
-//! `interceptor-service-open-api-v1.yaml`, and its router for what that leaves open.
+//! `callInterceptorService`: a service that inspects messages and returns changes. Source: Choreo Connect's
+//! `interceptor-service-open-api-v1.yaml`, and its router for questions that it leaves open.
 
 mod parts;
 
@@ -10,14 +10,16 @@ use expression::{BodyUse, json};
 use model::{Denial, Policies, PolicyFlow};
 
 use super::{INVOCATION, PolicyReading, respond};
-use crate::mediator::To;
-use crate::message::{CONTENT_TYPE, Format, MESSAGE_TYPE};
-use crate::program::{EndpointId, EndpointKind, Timeout, TimeoutAction};
-use crate::run::Scene;
-use crate::{
-    Body, Direction, Failure, LogLevel, Mediator, Message, Next, PlainHead, PropertyScope,
-    PropertyValue, limits,
+use crate::error::Failure;
+use crate::limits;
+use crate::message::{
+    Body, CONTENT_TYPE, Direction, Format, MESSAGE_TYPE, Message, PlainHead, PropertyScope,
+    PropertyValue,
 };
+use crate::program::{
+    EndpointId, EndpointKind, LogLevel, Mediator, Next, Scene, Timeout, TimeoutAction, To,
+};
+use crate::run::ENDPOINT_SET;
 use parts::{
     add, add_fields, change_fields, decoded, encoded, fields, invalid, member, status, unavailable,
 };
@@ -26,14 +28,12 @@ pub(super) const NAME: &str = "callInterceptorService";
 const INCLUDES: &str = "includes";
 const TIMEOUT: &str = "requestTimeout";
 
-/// The property with what the service for requests has for the one for responses.
+/// The property in which the service for requests leaves data for the one for responses.
 const CONTEXT: &str = "interceptorContext";
-/// The property with what the service for responses gets of the request.
+/// The property with the data of the request for the service for responses.
 const REMEMBERED: &str = "interceptor.request";
-/// The property with the name of the endpoint set that the service chose.
-pub(crate) const ENDPOINT_SET: &str = "interceptor.endpoint";
 
-/// What the service gets of a message.
+/// Parts of a message that the service gets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Includes {
     invocation: bool,
@@ -45,7 +45,7 @@ struct Includes {
 
 impl Includes {
     /// # Errors
-    /// What is wrong with the list.
+    /// Problem of the list.
     fn read(list: &str, flow: PolicyFlow) -> Result<Self, String> {
         let mut includes = Self::default();
         let is_response = flow == PolicyFlow::Response;
@@ -72,7 +72,7 @@ impl Includes {
     }
 }
 
-/// The request as the client sent it, without what the upstream does not get either.
+/// The request as the client sent it, without fields that the upstream does not get either.
 #[derive(Debug)]
 struct Request {
     fields: Vec<(String, String)>,
@@ -236,7 +236,7 @@ impl Service {
         Ok(question.finish())
     }
 
-    /// Changes the message as the service says.
+    /// Applies the service's changes to the message.
     fn obey(
         &self,
         scene: &Scene<'_>,
@@ -287,7 +287,7 @@ impl Service {
     }
 }
 
-/// What has its effect after the policies for requests.
+/// Changes that take effect after the policies for requests.
 fn keep_for_later(
     scene: &Scene<'_>,
     message: &mut Message,
@@ -307,7 +307,7 @@ fn keep_for_later(
     if let Some(name) = endpoint.and_then(json::Ref::string).filter(|name| !name.is_empty()) {
         let name = PropertyValue::new(name.into_owned());
         message.set(PropertyScope::Synapse, ENDPOINT_SET, name, scene.budget)?;
-        // Whatever another policy chose before.
+        // Overrides the choice of an earlier policy.
         message.remove(PropertyScope::Synapse, "To");
     }
     Ok(Next::Continue)
@@ -320,7 +320,7 @@ fn remembered(message: &Message) -> Option<&Request> {
     }
 }
 
-/// No property of the old body applies to the new one; the service says what its fields are.
+/// No property of the old body applies to the new one; the service sets its fields.
 fn replace_body(scene: &Scene<'_>, message: &mut Message, body: Vec<u8>) -> Result<(), Failure> {
     for name in [MESSAGE_TYPE, "ContentType", "NO_ENTITY_BODY"] {
         message.remove(PropertyScope::Axis2, name);

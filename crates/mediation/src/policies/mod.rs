@@ -7,7 +7,6 @@ mod change;
 mod check;
 mod convert;
 mod interceptor;
-mod page;
 mod program;
 mod reading;
 mod respond;
@@ -16,10 +15,8 @@ mod schema;
 
 use model::PolicyFlow;
 
-use crate::{Mediator, template};
+use crate::program::{Mediator, uri_template};
 
-pub(crate) use interceptor::ENDPOINT_SET;
-pub use page::{policies_examples, policies_page};
 pub use program::{ApiPolicies, OperationFlow, check};
 pub use reading::{PolicyProblem, PolicyReading};
 pub use respond::response_cache_s;
@@ -27,20 +24,20 @@ pub use respond::response_cache_s;
 /// The property with the claims of the verified token, a JSON object.
 pub const CLAIMS: &str = "jwt_claims";
 
-/// The property with what the host says of the request to an operation, a JSON object: Choreo Connect's
+/// The property with the host's description of the request to an operation, a JSON object: Choreo Connect's
 /// `invocationContext`.
 pub const INVOCATION: &str = "invocationContext";
 
 pub const SCHEMA_VALIDATION: &str = "schemaValidation";
 
-/// The policy that is no step: whoever reads a description takes it out, and hands [`response_cache_s`] to the host.
+/// The policy that is not a step: the reader of a description takes it out, and hands [`response_cache_s`] to the host.
 pub const RESPONSE_CACHE: &str = "responseCache";
 
-/// The parameter of [`SCHEMA_VALIDATION`] that no file writes: the description of the operation, with what its `$ref`s
-/// lead to, as JSON: `{version, item, operation, refs: [[pointer, value], ...]}`.
+/// The parameter of [`SCHEMA_VALIDATION`] that no file writes: the description of the operation, with the targets of
+/// its `$ref`s, as JSON: `{version, item, operation, refs: [[pointer, value], ...]}`.
 pub const CONTRACT: &str = "contract";
 
-/// What the members of a map in a description are.
+/// Kind of the members of a map in a description.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Members {
     /// Keywords of OpenAPI or of JSON Schema.
@@ -50,7 +47,7 @@ pub enum Members {
 }
 
 impl Members {
-    /// What the members of this map's member `key` are; `None`: it is a value such as an example, without schemas.
+    /// Kind of the members of this map's member `key`; `None`: it is a value such as an example, without schemas.
     #[must_use]
     pub fn below(self, key: &str) -> Option<Self> {
         const VALUES: [&str; 5] = ["example", "examples", "enum", "default", "const"];
@@ -77,8 +74,8 @@ impl Members {
 
 #[cfg(not(feature = "validate"))]
 mod schema {
-    use super::{PolicyReading, SCHEMA_VALIDATION};
-    use crate::Mediator;
+    use crate::policies::{PolicyReading, SCHEMA_VALIDATION};
+    use crate::program::Mediator;
 
     pub(super) fn compile(reading: &mut PolicyReading<'_>) -> Option<Box<dyn Mediator>> {
         let message = format!("this build of Penstock does not include `{SCHEMA_VALIDATION}`");
@@ -86,13 +83,13 @@ mod schema {
     }
 }
 
-/// A policy and what makes it.
+/// A policy and its constructor.
 #[derive(Debug)]
 pub struct PolicyRow {
     pub name: &'static str,
     /// Where it may be listed.
     pub flows: &'static [PolicyFlow],
-    /// What it does, after "it".
+    /// Description, after "it".
     pub about: &'static str,
     pub parameters: &'static [PolicyParameter],
     /// Parameters as files write them.
@@ -105,7 +102,7 @@ pub struct PolicyRow {
 #[derive(Debug)]
 pub struct PolicyParameter {
     pub name: &'static str,
-    /// What it is, and what is assumed without it.
+    /// Description, and the default.
     pub about: &'static str,
     pub required: bool,
 }
@@ -211,7 +208,7 @@ pub const POLICIES: &[PolicyRow] = &[
 /// The parameters of a path that matches the template of an operation.
 #[must_use]
 pub fn path_variables<'t, 'p>(template: &'t str, path: &'p str) -> Vec<(&'t str, &'p str)> {
-    template::matches(template, path).unwrap_or_default()
+    uri_template::matches(template, path).unwrap_or_default()
 }
 
 /// The row of a policy.

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use model::{Api, Policies, Policy, PolicyFlow};
 
 use super::check::guard;
+use super::reading::Compilation;
 use super::{PolicyProblem, PolicyReading, interceptor, policy};
+use crate::error::{Code, Failure};
+use crate::message::Message;
 use crate::program::{
-    Endpoint, EndpointId, EndpointKind, Program, Sequence, SequenceId, Site, Step,
+    Endpoint, EndpointId, EndpointKind, Flow, Mediator, Next, Program, Scene, Sequence, SequenceId,
+    Site, Step,
 };
-use crate::run::Scene;
-use crate::service::Flow;
-use crate::{Code, Failure, Mediator, Message, Next};
 
 /// The policies of an API, compiled. Operations with the same policies share their sequences.
 #[derive(Debug)]
@@ -22,7 +23,7 @@ pub struct ApiPolicies {
     pub operations: Vec<Option<OperationFlow>>,
 }
 
-/// What becomes of the messages of an operation.
+/// Flow of the messages of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OperationFlow {
     /// For request and response. A request is sent to the endpoints of the operation.
@@ -31,7 +32,7 @@ pub struct OperationFlow {
     pub fault: Option<SequenceId>,
     /// Whether a policy reads the claims of the token.
     pub reads_claims: bool,
-    /// Whether a policy passes on what the host says of the request: [`super::INVOCATION`].
+    /// Whether a policy passes on the host's description of the request: [`super::INVOCATION`].
     pub reads_invocation: bool,
     /// Whether a parameter is a template, which may read properties of the API.
     pub has_templates: bool,
@@ -44,29 +45,35 @@ impl ApiPolicies {
         if api.operations.iter().all(|operation| operation.policies.is_none()) {
             return None;
         }
-        let mut program = Program::default();
-        program.endpoints.push(Endpoint { kind: EndpointKind::Upstream, ..Endpoint::default() });
+        let mut compilation = Compilation::default();
+        compilation
+            .program
+            .endpoints
+            .push(Endpoint { kind: EndpointKind::Upstream, ..Endpoint::default() });
         let file: Arc<str> = api.source.to_string_lossy().into();
         // By address, so that shared policies are compiled once.
         let mut known: HashMap<*const Policies, OperationFlow> = HashMap::new();
         let operations = api.operations.iter().map(|operation| {
             let policies = operation.policies.as_ref()?;
-            let compile = || operation_flow(&mut program, policies, &file);
+            let compile = || operation_flow(&mut compilation, policies, &file);
             Some(*known.entry(Arc::as_ptr(policies)).or_insert_with(compile))
         });
         let operations = operations.collect();
+        let mut program = compilation.program;
         program.link();
-        #[cfg(feature = "validate")]
-        program.schemas.clear();
         Some(Self { program: Arc::new(program), operations })
     }
 }
 
-fn operation_flow(program: &mut Program, policies: &Policies, file: &Arc<str>) -> OperationFlow {
+fn operation_flow(
+    compilation: &mut Compilation,
+    policies: &Policies,
+    file: &Arc<str>,
+) -> OperationFlow {
     let mut first = interceptor::Remember::of(policies);
     let mut sequence = |flow| {
         let first = if flow == PolicyFlow::Request { first.take() } else { None };
-        sequence(program, policies.flow(flow), first, flow, file)
+        sequence(compilation, policies.flow(flow), first, flow, file)
     };
     let [request, response, fault] = PolicyFlow::ALL.map(&mut sequence);
     let all = || PolicyFlow::ALL.iter().flat_map(|flow| policies.flow(*flow));
@@ -77,7 +84,7 @@ fn operation_flow(program: &mut Program, policies: &Policies, file: &Arc<str>) -
         let mut values = policy.parameters.iter().map(|(_, value)| value);
         policy.name == interceptor::NAME && values.any(|value| value.contains("invocation_context"))
     });
-    // Those of the path are properties, too.
+    // Parameters of the path are properties, too.
     let has_templates = values().any(|value| value.contains('{'));
     let endpoint = Some(EndpointId(0));
     OperationFlow {
@@ -90,7 +97,7 @@ fn operation_flow(program: &mut Program, policies: &Policies, file: &Arc<str>) -
 }
 
 fn sequence(
-    program: &mut Program,
+    compilation: &mut Compilation,
     policies: &[Policy],
     first: Option<Box<dyn Mediator>>,
     flow: PolicyFlow,
@@ -104,7 +111,7 @@ fn sequence(
         Step { element: interceptor::NAME, site, mediator, reads_to: false }
     });
     let others = policies.iter().flat_map(|policy| {
-        let (element, mediator) = match compile(program, policy, flow) {
+        let (element, mediator) = match compile(compilation, policy, flow) {
             Ok(compiled) => compiled,
             // The file was checked with the same table.
             Err(_) => ("policy", Box::new(Broken) as Box<dyn Mediator>),
@@ -118,6 +125,7 @@ fn sequence(
         })
     });
     let steps = first.into_iter().chain(others).collect();
+    let program = &mut compilation.program;
     let id = SequenceId(u32::try_from(program.sequences.len()).unwrap_or(u32::MAX));
     program.sequences.push(Sequence { steps, on_error: None });
     Some(id)
@@ -134,20 +142,20 @@ impl Mediator for Broken {
 }
 
 fn compile(
-    program: &mut Program,
+    compilation: &mut Compilation,
     of: &Policy,
     flow: PolicyFlow,
 ) -> Result<(&'static str, Box<dyn Mediator>), Vec<PolicyProblem>> {
     let Some(row) = policy(&of.name) else { return Err(Vec::new()) };
-    let mut reading = PolicyReading { policy: of, flow, program, problems: Vec::new() };
+    let mut reading = PolicyReading { policy: of, flow, compilation, problems: Vec::new() };
     match (row.compile)(&mut reading) {
         Some(mediator) if reading.problems.is_empty() => Ok((row.name, mediator)),
         Some(_) | None => Err(reading.problems),
     }
 }
 
-/// What is wrong with the values of a policy's parameters. Names are the caller's to check.
+/// Problems of the values of a policy's parameters. Names are the caller's to check.
 #[must_use]
 pub fn check(of: &Policy, flow: PolicyFlow) -> Vec<PolicyProblem> {
-    compile(&mut Program::default(), of, flow).err().unwrap_or_default()
+    compile(&mut Compilation::default(), of, flow).err().unwrap_or_default()
 }

@@ -1,15 +1,21 @@
 //! The parameters of a policy, read with their problems.
 
+#[cfg(feature = "validate")]
+use std::collections::HashMap;
 use std::str::FromStr;
+#[cfg(feature = "validate")]
+use std::sync::Arc;
 
 use model::{Policy, PolicyFlow};
 use xpath::regex::Regex;
 
 use crate::limits::PATTERN_BYTES_MAX;
-use crate::mediators::text::Text;
+#[cfg(feature = "validate")]
+use crate::mediators::Schema;
+use crate::mediators::values::text::Text;
 use crate::program::{Endpoint, EndpointId, EndpointKind, Program, Timeout};
 
-/// What is wrong with a policy.
+/// A problem of a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyProblem {
     /// The parameter, if one is to blame.
@@ -18,12 +24,21 @@ pub struct PolicyProblem {
     pub help: String,
 }
 
+/// The program of an API's policies while they are compiled.
+#[derive(Debug, Default)]
+pub(super) struct Compilation {
+    pub(super) program: Program,
+    /// By draft and text, since operations share them.
+    #[cfg(feature = "validate")]
+    pub(super) schemas: HashMap<String, Arc<Schema>>,
+}
+
 /// A policy that is being compiled.
 #[derive(Debug)]
 pub struct PolicyReading<'p> {
     pub(super) policy: &'p Policy,
     pub(super) flow: PolicyFlow,
-    pub(super) program: &'p mut Program,
+    pub(super) compilation: &'p mut Compilation,
     pub(super) problems: Vec<PolicyProblem>,
 }
 
@@ -43,7 +58,7 @@ impl<'p> PolicyReading<'p> {
         found
     }
 
-    /// Notes what is wrong with a parameter. The caller has nothing else to return then.
+    /// Notes the problem of a parameter. The caller returns without a result then.
     pub(super) fn reject<T>(
         &mut self,
         name: &str,
@@ -100,13 +115,14 @@ impl<'p> PolicyReading<'p> {
     }
 
     pub(super) fn add(&mut self, kind: EndpointKind) -> EndpointId {
-        let id = EndpointId(u32::try_from(self.program.endpoints.len()).unwrap_or(u32::MAX));
-        self.program.endpoints.push(Endpoint { kind, ..Endpoint::default() });
+        let id =
+            EndpointId(u32::try_from(self.compilation.program.endpoints.len()).unwrap_or(u32::MAX));
+        self.compilation.program.endpoints.push(Endpoint { kind, ..Endpoint::default() });
         id
     }
 
     pub(super) fn set_timeout(&mut self, of: EndpointId, timeout: Timeout) {
-        if let Some(endpoint) = self.program.endpoints.get_mut(of.index()) {
+        if let Some(endpoint) = self.compilation.program.endpoints.get_mut(of.index()) {
             endpoint.timeout = timeout;
         }
     }

@@ -7,12 +7,10 @@ use expression::template::{MediaType, PayloadTemplate};
 use model::Policy;
 
 use super::{PolicyReading, convert};
-use crate::mediator::{Fork, Part, To};
-use crate::mediators::text::Text;
-use crate::message::Format;
-use crate::program::EndpointId;
-use crate::run::Scene;
-use crate::{Body, Failure, Mediator, Message, Next, PlainHead, PropertyScope, PropertyValue};
+use crate::error::Failure;
+use crate::mediators::values::text::Text;
+use crate::message::{Body, Format, Message, PlainHead, PropertyScope, PropertyValue};
+use crate::program::{EndpointId, Fork, Mediator, Next, Part, Scene, To};
 
 /// Makes the message a response of the gateway's own: nothing of the request remains.
 pub(super) fn begin(scene: &Scene<'_>, message: &mut Message, status: u16) -> Result<(), Failure> {
@@ -134,7 +132,7 @@ pub(super) const CACHE_TIMEOUT: &str = "cacheTimeoutInSeconds";
 /// Source: WSO2's `x-wso2-response-cache`.
 const CACHE_S: u32 = 300;
 
-/// What [`super::RESPONSE_CACHE`] is as a step: nothing, since the host has the cache.
+/// [`super::RESPONSE_CACHE`] as a step: it has no effect, since the host has the cache.
 #[derive(Debug)]
 struct Cache;
 

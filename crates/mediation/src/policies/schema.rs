@@ -9,14 +9,14 @@ use expression::{BodyUse, Budget, json};
 use model::PolicyFlow;
 use serde_json::Value;
 
-use super::PolicyReading;
 use super::check::occurs_twice;
+use super::{CONTRACT, PolicyReading, SCHEMA_VALIDATION};
+use crate::error::{Code, Failure};
+use crate::limits;
 use crate::mediators::Schema;
-use crate::message::{CONTENT_TYPE, Format};
-use crate::run::Scene;
-use crate::{Code, Failure, Mediator, Message, Next, PropertyScope, limits, template};
+use crate::message::{CONTENT_TYPE, Format, Message, PropertyScope};
+use crate::program::{Mediator, Next, Scene, uri_template};
 
-use super::{CONTRACT, SCHEMA_VALIDATION};
 use contract::Contract;
 
 /// A request that does not match is the client's fault; a response that does not, the upstream's.
@@ -134,7 +134,7 @@ impl Content {
         if is_checked { BodyUse::Read } else { BodyUse::Untouched }
     }
 
-    /// What is wrong with the body.
+    /// Problem of the body.
     fn violation(&self, message: &Message, budget: &Budget) -> Result<Option<String>, Failure> {
         if self.0.is_empty() {
             return Ok(None);
@@ -172,7 +172,7 @@ impl Content {
     }
 }
 
-/// What the validator cannot read, such as a number without end, does not match.
+/// A value that the validator cannot read, such as an endless number, does not match.
 fn judged(error: Result<Option<String>, Failure>) -> Result<Option<String>, Failure> {
     error.or_else(|failure| match failure.code {
         Code::MALFORMED_BODY => Ok(Some(failure.into_message())),
@@ -194,7 +194,7 @@ struct Parameter {
     required: bool,
     /// Whether a text may be a number, `true` or `false`; otherwise it is one only if the text does not match.
     is_plain: bool,
-    /// Of a list; `None`: one value. A query may repeat the parameter instead.
+    /// Separator of a list; `None`: one value. A query may repeat the parameter instead.
     separator: Option<char>,
     is_repeated: bool,
     /// `None`: it must only be there.
@@ -212,8 +212,8 @@ impl Parameter {
             Place::Path => {
                 let name = format!("uri.var.{}", self.name);
                 let value = message.properties.get(PropertyScope::Synapse, &name);
-                // A `+` in a path is no space.
-                let decoded = |text: &str| template::decode(&text.replace('+', "%2B"));
+                // A `+` in a path is not a space.
+                let decoded = |text: &str| uri_template::decode(&text.replace('+', "%2B"));
                 value.map(|value| decoded(&value.text())).into_iter().collect()
             }
             Place::Header => {
@@ -277,15 +277,15 @@ impl Parameter {
 fn query(message: &Message) -> Vec<(String, String)> {
     let target = message.head.property(PropertyScope::Axis2, "TransportInURL").unwrap_or_default();
     let (_, query) = target.split_once('?').unwrap_or_default();
-    template::query(query).collect()
+    uri_template::query(query).collect()
 }
 
 pub(super) fn compile(reading: &mut PolicyReading<'_>) -> Option<Box<dyn Mediator>> {
     let Some(text) = reading.optional(CONTRACT) else { return Some(Box::new(Undescribed)) };
     let compiled = Contract::read(text, reading.flow).and_then(|contract| {
-        contract.schemas.replace(std::mem::take(&mut reading.program.schemas));
+        contract.schemas.replace(std::mem::take(&mut reading.compilation.schemas));
         let compiled = contract.compile();
-        reading.program.schemas = contract.schemas.into_inner();
+        reading.compilation.schemas = contract.schemas.into_inner();
         compiled
     });
     match compiled {

@@ -7,9 +7,10 @@ use expression::Budget;
 use xml::{NodeId, QNameRef};
 
 use super::Target;
-use crate::message::{NO_ENTITY_BODY, soap};
+use crate::error::Failure;
+use crate::limits;
+use crate::message::{Format, Message, NO_ENTITY_BODY, PropertyScope, soap};
 use crate::program::Addressing;
-use crate::{Failure, Format, Message, PropertyScope, limits};
 
 /// The property of a message that keeps the blocks that it has.
 const KEEP: &str = "PRESERVE_WS_ADDRESSING";
@@ -35,7 +36,7 @@ impl Addressing {
         }
     }
 
-    /// Where the response goes unless the message says it: it must be written in the submission alone.
+    /// Default destination of the response: only the submission must contain it.
     fn reply_to(self) -> Option<String> {
         match self {
             Self::Final => None,
@@ -138,7 +139,7 @@ fn add(
     Ok(())
 }
 
-/// The action of the message: what its properties or its head say, else its own block.
+/// The action of the message: that of its properties or its head, else its own block.
 fn action(message: &Message, budget: &Budget) -> String {
     let own = || {
         soap::namespace(message.body.format())?;

@@ -1,13 +1,13 @@
-//! What a run asks of its host, and the answers.
+//! Requests of a run to its host, and the answers.
 
 use bytes::Bytes;
 use expression::Budget;
 
 use super::{AskId, Target};
-use crate::message::is_token;
-use crate::{Failure, Head, Message, Properties, PropertyScope};
+use crate::error::Failure;
+use crate::message::{Head, Message, Properties, PropertyScope, is_token};
 
-/// What a run needs from outside.
+/// A request of a run to its host.
 #[derive(Debug)]
 pub enum Ask {
     /// Send the message: [`Answer::Response`] or [`Answer::Failed`].
@@ -22,13 +22,13 @@ pub enum Ask {
 #[derive(Debug)]
 pub struct Exchange {
     pub target: Target,
-    /// Its body is written in the format of its receiver. Its properties stay with the branch: [`Run::properties`].
+    /// The body is in the format of its receiver. The properties stay with the branch: [`Run::properties`].
     pub message: Box<Message>,
     /// Where its body comes from, if that still streams.
     pub source: Source,
     /// Whether the body of the response must be held, since a step reads it.
     pub holds: bool,
-    /// Whether nobody needs the response (`OUT_ONLY`). The host answers nevertheless.
+    /// Whether the response is not needed (`OUT_ONLY`). The host answers nevertheless.
     pub one_way: bool,
 }
 
@@ -77,21 +77,21 @@ pub enum Source {
     Response(AskId),
 }
 
-/// What the host returns for an [`Ask`].
+/// The host's answer to an [`Ask`].
 #[derive(Debug)]
 pub enum Answer {
-    /// Of an exchange: head and body; properties are ignored.
+    /// Answer to an exchange: head and body; properties are ignored.
     Response(Box<Message>),
     /// Synapse's code, and the message that was not sent, if the host still has it: the error handler reads it.
     Failed(Failure, Option<Box<Message>>),
     Body(Bytes),
-    /// Of a body that was sent, or that broke off before: an error handler reads an empty one.
+    /// The body was sent already, or broke off: an error handler reads an empty one.
     Lost,
     Elapsed,
 }
 
 impl Answer {
-    /// Charges the views of a response's body; a failure if there is no room for them.
+    /// Charges the views of a response's body; a failure if they exceed the budget.
     pub(super) fn charged(self, budget: &Budget) -> Self {
         let Self::Response(message) = &self else { return self };
         match budget.charge_memory(message.body.charged()) {

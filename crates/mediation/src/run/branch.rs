@@ -6,12 +6,11 @@ use expression::Budget;
 
 use super::Sent;
 use super::exchange::{FORCE_ERROR_ON_SOAP_FAULT, OUT_ONLY};
-use crate::message::{Direction, MESSAGE_TYPE};
-use crate::program::{Program, SequenceId, Step};
-use crate::{
-    Answer, AskId, Code, EndpointId, Failure, Message, Part, Piece, PropertyScope, PropertyValue,
-    Source, To, limits,
-};
+use crate::error::{Code, Failure};
+use crate::limits;
+use crate::message::{Direction, MESSAGE_TYPE, Message, PropertyScope, PropertyValue};
+use crate::program::{EndpointId, Part, Piece, Program, SequenceId, Step, To};
+use crate::run::{Answer, AskId, Source};
 
 /// The number of a branch in its run.
 pub(super) type BranchId = u32;
@@ -19,7 +18,7 @@ pub(super) type BranchId = u32;
 /// The parameters of a sequence template, and the error handler of its call.
 type Called = (Parameters, Option<SequenceId>);
 
-/// Of a sequence template: parts of a message share them.
+/// Parameters of a sequence template, which parts of a message share.
 type Parameters = Arc<[(String, PropertyValue)]>;
 
 /// The place of a step in a program.
@@ -42,7 +41,7 @@ pub(super) struct Branch {
     /// Where its body came from, unless it is new; the host has it there as long as it streams.
     pub(super) source: Source,
     pub(super) stack: Vec<Frame>,
-    /// Of a part of a fork: where its parent would have continued. The part goes on there only after a call.
+    /// For a part of a fork: the step where its parent would have continued. The part goes on there only after a call.
     pub(super) after: Option<Arc<After>>,
     pub(super) has_called: bool,
     /// The error handlers outside the stack; the last one takes over first.
@@ -52,21 +51,21 @@ pub(super) struct Branch {
     /// The one that its handler handles.
     pub(super) failure: Option<Failure>,
     pub(super) end: End,
-    /// Of a copy for a recipient: where its next call goes, which is the step that made the copy.
+    /// For a copy for a recipient: the destination of its next call, in the step that made the copy.
     pub(super) recipient: Option<To>,
-    /// Somebody sent it: nothing more happens at its end.
+    /// The message was sent: its end has no further effect.
     pub(super) is_sent: bool,
     /// The forks that it is a part of.
     pub(super) splits: Vec<Split>,
     /// Who waits for it, and the number of its part.
     pub(super) owner: Option<(u32, usize)>,
     pub(super) wait: Wait,
-    /// What a step that waits now has: see [`super::Run`].
+    /// The input of a step that was waiting: see [`super::Run`].
     pub(super) joined: Option<(At, Joined)>,
     pub(super) answer: Option<(AskId, Answer)>,
 }
 
-/// What comes together at a step.
+/// Input that a step was waiting for.
 #[derive(Debug)]
 pub(super) enum Joined {
     /// For [`crate::Mediator::join`].
@@ -76,7 +75,7 @@ pub(super) enum Joined {
 }
 
 impl Joined {
-    /// The size that whoever reads it should expect, in bytes.
+    /// The size that a reader should expect, in bytes.
     pub(super) fn size_to_read(&self) -> usize {
         match self {
             Self::Parts(parts) => parts.iter().flatten().map(|part| part.body.size_to_read()).sum(),
@@ -84,7 +83,7 @@ impl Joined {
         }
     }
 
-    /// What it was charged.
+    /// Bytes charged for it.
     pub(super) fn charged(&self) -> usize {
         match self {
             Self::Parts(parts) => parts.iter().flatten().map(|part| part.charged()).sum(),
@@ -93,7 +92,7 @@ impl Joined {
     }
 }
 
-/// What a part of a message gets from it.
+/// State that a part of a message inherits.
 #[derive(Clone, Debug)]
 pub(super) struct Inherited {
     splits: Vec<Split>,
@@ -116,9 +115,10 @@ pub(super) struct Frame {
     pub(super) sequence: SequenceId,
     /// The position of the next step.
     next: u32,
-    /// Of a sequence template; empty if it is none. `None`: a branch of a mediator, whose steps see those of the frame below.
+    /// Parameters of a sequence template; empty for other sequences. `None`: a branch of a mediator, whose steps see
+    /// those of the frame below.
     parameters: Option<Parameters>,
-    /// Of the sequence, or of the call of a template.
+    /// Error handler of the sequence, or of the call of a template.
     pub(super) on_error: Option<SequenceId>,
 }
 
@@ -128,7 +128,7 @@ impl Frame {
     }
 }
 
-/// What happens to a message at the end of its sequence.
+/// Fate of a message at the end of its sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     Nothing,
@@ -143,7 +143,7 @@ pub(super) enum End {
     },
 }
 
-/// What a branch waits for.
+/// Event that a branch waits for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Wait {
     #[default]
@@ -166,7 +166,7 @@ pub(super) enum Wait {
         receive: Option<SequenceId>,
         endpoint: Option<EndpointId>,
     },
-    /// A response that nobody needs (`OUT_ONLY`).
+    /// A response that is not needed (`OUT_ONLY`).
     OneWay {
         endpoint: Option<EndpointId>,
     },
@@ -189,7 +189,7 @@ pub(super) struct Split {
 }
 
 impl Branch {
-    /// Where it stands among what was split: fork and part, from the outermost.
+    /// Its position among the parts of forks: fork and part, from the outermost.
     pub(super) fn split_order(&self) -> Box<[(u32, usize)]> {
         self.splits.iter().map(|split| (split.fork, split.part)).collect()
     }
@@ -233,7 +233,7 @@ impl Branch {
         branch
     }
 
-    /// What its parts get.
+    /// State that its parts inherit.
     pub(super) fn inherited(&self) -> Inherited {
         let parameters = shared_parameters(&self.stack).cloned().unwrap_or_default();
         Inherited { splits: self.splits.clone(), parameters, source: self.source }
@@ -303,7 +303,7 @@ impl Branch {
         }
     }
 
-    /// Waits for the response to what was sent, as if it had taken the steps up to there.
+    /// Waits for the response to the sent message, as if it had taken the steps up to there.
     pub(super) fn wait_for(&mut self, sent: Sent) {
         let endpoint = Some(sent.endpoint);
         let Some(at) = sent.called else {
@@ -481,7 +481,7 @@ pub(super) fn too_deep() -> Failure {
     Failure::new(Code::MEDIATION, message)
 }
 
-/// Of the sequence template that runs.
+/// Parameters of the sequence template that runs.
 pub(super) fn parameters(stack: &[Frame]) -> &[(String, PropertyValue)] {
     shared_parameters(stack).map_or(&[][..], |parameters| parameters)
 }

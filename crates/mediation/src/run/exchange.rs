@@ -1,34 +1,34 @@
-//! Messages that are sent, and what a run does with the answers of its host.
+//! Messages that are sent, and the answers of the host.
 
 use bytes::Bytes;
 use expression::{BodyUse, Budget};
 
-use super::branch::{self, At, Branch, End, Frame, Split, Wait};
-use super::target;
+use super::branch::{At, Branch, End, Frame, Split, Wait};
 use super::{
-    Answer, Ask, AskId, Context, Event, Exchange, Run, Scene, Source, Target, Turn, Waiter,
+    Answer, Ask, AskId, Context, Event, Exchange, Run, Source, Target, Turn, Waiter, branch, target,
 };
-use crate::mediators::RECEIVING_SEQUENCE;
+use crate::error::{Code, Failure};
+use crate::limits;
 use crate::message::{
-    CONTENT_TYPE, HTTP_SC, MESSAGE_TYPE, NO_ENTITY_BODY, NoHead, PlainHead, form,
+    Body, CONTENT_TYPE, Direction, Format, HTTP_SC, MESSAGE_TYPE, Message, NO_ENTITY_BODY, NoHead,
+    PlainHead, PropertyScope, PropertyValue, form,
 };
-use crate::program::{Endpoint, EndpointKind, SequenceId, TimeoutAction};
-use crate::{
-    Body, Code, Direction, Failure, Format, Message, PropertyScope, PropertyValue, To, limits,
-};
+use crate::program::{Endpoint, EndpointKind, Scene, SequenceId, TimeoutAction, To};
 
+/// The property that names the sequence for the response to the next `send`.
+pub(crate) const RECEIVING_SEQUENCE: &str = "RECEIVING_SEQUENCE";
 /// The property (axis2) of a message whose client gets 202 when it is sent.
 const FORCE_SC_ACCEPTED: &str = "FORCE_SC_ACCEPTED";
-/// The property of a message whose response nobody needs.
+/// The property of a message whose response is not needed.
 pub(super) const OUT_ONLY: &str = "OUT_ONLY";
 /// The property (axis2) of a `POST` or `PUT` without a body.
 const FORCE_POST_PUT_NOBODY: &str = "FORCE_POST_PUT_NOBODY";
 /// The property of a message for which a SOAP fault as response is a failure.
-pub(crate) const FORCE_ERROR_ON_SOAP_FAULT: &str = "FORCE_ERROR_ON_SOAP_FAULT";
+pub const FORCE_ERROR_ON_SOAP_FAULT: &str = "FORCE_ERROR_ON_SOAP_FAULT";
 
 /// The properties whose messages are held before they are sent. A client that does not wait for the response does not send
 /// its body meanwhile.
-pub(crate) const HELD_WHEN_SENT: [(PropertyScope, &str); 3] = [
+pub const HELD_WHEN_SENT: [(PropertyScope, &str); 3] = [
     (PropertyScope::Synapse, OUT_ONLY),
     (PropertyScope::Axis2, FORCE_SC_ACCEPTED),
     (PropertyScope::Synapse, FORCE_ERROR_ON_SOAP_FAULT),
@@ -56,7 +56,7 @@ pub(super) fn placeholder() -> Box<Message> {
 /// As [`Message::finish`].
 pub(super) fn finish(message: &mut Message, budget: &Budget) -> Result<(), Failure> {
     let bytes = message.finish(budget)?;
-    // The body keeps what was written, unless that is nothing (`NO_ENTITY_BODY`).
+    // The body keeps the written bytes, unless there are none (`NO_ENTITY_BODY`).
     if bytes.is_some_and(|bytes| bytes.is_empty()) && !message.body.is_empty() {
         clear_body(message);
     }
@@ -193,8 +193,8 @@ impl Run {
         Turn::Gone
     }
 
-    /// The message, or a part of it, is sent, and the branch waits for the response. Of a list of recipients, the first
-    /// response counts for a part that somebody waits for, which has one result, and each goes on otherwise.
+    /// The message, or a part of it, is sent, and the branch waits for the response. With a list of recipients, the
+    /// first response counts for a part with a waiting parent, which has one result; otherwise each goes on.
     pub(super) fn exchange(
         &mut self,
         mut branch: Box<Branch>,
@@ -231,7 +231,7 @@ impl Run {
                 Err(failure) => return Turn::Failed(branch, failure),
             };
             if at.is_none() {
-                // The response is what the part becomes.
+                // The part becomes the response.
                 branch.end = End::Nothing;
             }
             let endpoint = target.endpoint;
@@ -290,7 +290,7 @@ impl Run {
         Ok(Some(target))
     }
 
-    /// What [`Run::prepare`] waits for.
+    /// The turn of a branch that [`Run::prepare`] has to wait for.
     fn not_yet(&mut self, branch: Box<Branch>) -> Turn {
         if branch.message.body.state() == BodyUse::Untouched {
             return self.ask_body(branch);
@@ -351,7 +351,7 @@ impl Run {
         action.map_or(Ok(()), |action| message.set_action(&action))
     }
 
-    /// Where the message goes, with what that endpoint sets on it.
+    /// The destination of the message, with the settings of its endpoint.
     fn target(
         &self,
         (stack, message): (&[Frame], &mut Message),
@@ -415,7 +415,7 @@ impl Run {
         }
     }
 
-    /// A SOAP fault becomes a failure, if the message that was sent says so, and a status if the step does that sent it.
+    /// A SOAP fault becomes a failure, if the sent message asks for that, and a status if the step that sent it does.
     /// Source: Synapse's `SynapseCallbackReceiver`.
     fn check_response(
         &self,

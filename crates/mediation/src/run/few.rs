@@ -89,7 +89,7 @@ impl<K: Ord, V> Few<K, V> {
 #[derive(Debug)]
 pub(super) struct Queue<T> {
     first: Option<T>,
-    /// Empty if there is no first.
+    /// Empty without a first.
     others: VecDeque<T>,
 }
 

@@ -8,23 +8,22 @@ use expression::Budget;
 use super::branch::{After, At, Branch, BranchId, End, Inherited, Joined, Split, Wait, too_deep};
 use super::exchange::placeholder;
 use super::{Answer, Ask, AskId, Context, Event, Run, Source, Turn, Waiter};
-use crate::program::{Program, SequenceId};
-use crate::{
-    Code, Collect, Failure, Fork, Message, Part, Parts, Piece, PropertyScope, PropertyValue,
-    Scatter, limits,
-};
+use crate::error::{Code, Failure};
+use crate::limits;
+use crate::message::{Message, PropertyScope, PropertyValue};
+use crate::program::{Collect, Fork, Part, Parts, Piece, Program, Scatter, SequenceId};
 
 /// The parts that a branch waits for.
 #[derive(Debug)]
 pub(super) struct Gather {
     parent: BranchId,
     at: At,
-    /// Those that have not started.
+    /// Parts that have not started.
     queue: VecDeque<(usize, Part)>,
     results: Vec<Option<Box<Message>>>,
     /// The last one of those that arrived.
     last: Option<usize>,
-    /// Those that have not ended.
+    /// Number of parts that have not ended.
     open: usize,
     enough: usize,
     timer: Option<AskId>,
@@ -47,7 +46,7 @@ impl Gather {
     }
 }
 
-/// The place, what the messages have in common, and their fork.
+/// The place, the common value of the messages, and their fork.
 pub(super) type AggregateKey = (At, Option<Arc<str>>, Option<u32>);
 
 /// Messages that wait at an `aggregate`.
@@ -58,13 +57,13 @@ pub(super) struct Aggregate {
     is_complete: bool,
 }
 
-/// Where a message stands among what was split.
+/// Position of a message among the parts of forks.
 type Order = Box<[(u32, usize)]>;
 
-/// What is left of messages that wait.
+/// State of messages that wait.
 #[derive(Debug)]
 struct Waiting {
-    /// That of the last of them, with the message of the first.
+    /// The branch of the last of them, with the message of the first.
     branch: Box<Branch>,
     first: Order,
     last: Order,
@@ -116,7 +115,7 @@ pub(super) struct Unstarted {
     inherited: Inherited,
     handlers: Vec<SequenceId>,
     after: Arc<After>,
-    /// Of a sequential fork: the part that runs.
+    /// The running part of a sequential fork.
     active: Option<BranchId>,
     is_sequential: bool,
 }
@@ -151,7 +150,7 @@ impl Unstarted {
         Ok(Some(child))
     }
 
-    /// What its parts have in common, for the error handler of one that could not be made.
+    /// The common state of its parts, for the error handler of a part that could not be made.
     fn into_rest(self, id: BranchId) -> Box<Branch> {
         let message = self.parts.rest().unwrap_or_else(placeholder);
         let mut branch = Branch::new(id, message, Source::Request, End::Nothing);
@@ -160,7 +159,7 @@ impl Unstarted {
     }
 }
 
-/// Drops parts that are not made any more, and releases what they and their common message were charged.
+/// Drops parts that will not be made, and releases the charges of these and of their common message.
 fn release(mut parts: Box<dyn Parts>, budget: &Budget) {
     budget.release_memory(parts.bytes());
     parts.each(&mut |message| std::mem::replace(message, *placeholder()).release(budget));
@@ -283,15 +282,15 @@ impl Run {
         has_started
     }
 
-    /// Of a sequential fork: whether the last part that started is done, or was sent. Of another one: whether the host would
-    /// send what the next one may send.
+    /// For a sequential fork: whether the last part that started is done, or was sent. For another one: whether the
+    /// host would send the next part's messages.
     fn may_start(&self, queue: &Unstarted) -> bool {
         if queue.is_sequential {
             let is_sent = |wait: &Wait| matches!(wait, Wait::Send { .. } | Wait::OneWay { .. });
             let active = queue.active.and_then(|active| self.branches.get(&active));
             return active.is_none_or(|branch| is_sent(&branch.wait));
         }
-        // The client's response does not wait for what nobody needs an answer to.
+        // The client's response does not wait for messages whose answers are not needed.
         let counts = |waiter: &&Waiter| matches!(waiter, Waiter::Branch { one_way: false, .. });
         self.asks.len() < self.exchanges_max
             || self.asks.values().filter(counts).count() < self.exchanges_max
@@ -364,7 +363,7 @@ impl Run {
         self.ready.push_back(gather.parent);
     }
 
-    /// Ends what is left of the parts, and what they wait for.
+    /// Ends the remaining parts, and the exchanges that they wait for.
     fn cancel(&mut self, id: u32) -> Option<Gather> {
         let gather = self.gathers.remove(&id)?;
         if let Some(timer) = gather.timer {
@@ -392,7 +391,7 @@ impl Run {
         let split = split.map(|split| (split.fork, split.total));
         let bytes = collect.piece.as_ref().map_or(0, Piece::bytes);
         let key_bytes = collect.correlation.as_ref().map_or(0, String::len);
-        // What belongs to nothing passes.
+        // A message outside any fork is not collected.
         if split.is_none() && collect.correlation.is_none() {
             self.budget.release_memory(bytes);
             return Turn::Go(branch);

@@ -1,8 +1,8 @@
 //! Takes messages through sequences.
 //!
-//! A [`Run`] owns a message and everything that becomes of it: the branches of forks, the responses to what was sent,
-//! the aggregates that wait. The host drives it: [`Run::next`] runs until the host is needed, and [`Run::answer`] brings
-//! what it asked for. Several asks may be outstanding. Nothing outlives its run.
+//! A [`Run`] owns a message and everything made of it: the branches of forks, the responses to sent messages, the
+//! aggregates that wait. The host drives it: [`Run::next`] runs until the host is needed, and [`Run::answer`] brings
+//! the answer to its request. Several asks may be outstanding. Nothing outlives its run.
 
 mod addressing;
 mod ask;
@@ -10,7 +10,7 @@ mod branch;
 pub(crate) mod exchange;
 mod few;
 mod fork;
-mod scene;
+mod pass_through;
 mod target;
 mod turn;
 mod unreported;
@@ -21,10 +21,9 @@ use base::limits::MEDIATED_EXCHANGES_MAX;
 use expression::{BodyUse, Budget};
 use model::Blame;
 
-use crate::message::{Direction, Environment};
-use crate::program::{EndpointId, Program};
-use crate::service::{Arrival, Flow};
-use crate::{Failure, Message, Properties};
+use crate::error::Failure;
+use crate::message::{Arrival, Direction, Message, Properties};
+use crate::program::{EndpointId, Environment, Flow, Program};
 
 pub(crate) use branch::At;
 use branch::{Branch, BranchId, End};
@@ -33,7 +32,9 @@ use fork::{Aggregate, AggregateKey, Gather, Unstarted};
 use unreported::Unreported;
 
 pub use ask::{Answer, Ask, Exchange, Source};
-pub use scene::Scene;
+pub use exchange::{FORCE_ERROR_ON_SOAP_FAULT, HELD_WHEN_SENT};
+pub use pass_through::{Detour, Passage};
+pub(crate) use target::ENDPOINT_SET;
 pub use target::Target;
 
 /// A question to the host, and its answer.
@@ -47,10 +48,10 @@ pub enum Event {
     Ask(AskId, Ask),
     /// The response to the client; there is at most one. A body that still streams is that of the source.
     Respond(Box<Message>, Source),
-    /// The client gets an empty 202 now, and the run goes on: the message said so (`FORCE_SC_ACCEPTED`), or nobody waits
-    /// for the response to what was sent (`OUT_ONLY`). Comes at most once, and instead of the other two.
+    /// The client gets an empty 202 now, and the run goes on: the message asked for that (`FORCE_SC_ACCEPTED`), or the
+    /// response to the sent message is not needed (`OUT_ONLY`). Comes at most once, and instead of the other two.
     Accepted,
-    /// There is no response, since this failed and no error handler responded. Comes at most once, and not after
+    /// The run failed without a response, since no error handler responded. Comes at most once, and not after
     /// [`Event::Respond`].
     Failed(Failure),
     /// The next step may take long: [`Run::next_heavy`] runs it.
@@ -71,7 +72,7 @@ pub struct Run {
     /// One for everything.
     budget: Budget,
     branches: Few<BranchId, Box<Branch>>,
-    /// Those that can go on, in this order.
+    /// Branches that can go on, in this order.
     ready: Queue<BranchId>,
     asks: Few<AskId, Waiter>,
     gathers: Few<u32, Gather>,
@@ -82,13 +83,13 @@ pub struct Run {
     queues: Vec<Unstarted>,
     /// See [`Run::limit_exchanges`].
     exchanges_max: usize,
-    /// Of branches, asks and forks.
+    /// Last number of a branch, ask or fork.
     last_id: u32,
     events: Queue<Event>,
     has_responded: bool,
     /// By [`Event::Accepted`].
     is_accepted: bool,
-    /// The first failure that nobody handled.
+    /// The first unhandled failure.
     failure: Option<Failure>,
     /// The first whose handler ended without a response.
     handled: Option<Failure>,
@@ -110,7 +111,7 @@ pub struct Sent {
 /// Who gets an answer.
 #[derive(Debug)]
 enum Waiter {
-    /// `one_way`: nobody needs the answer.
+    /// `one_way`: the answer is not needed.
     Branch {
         id: BranchId,
         one_way: bool,
@@ -119,7 +120,7 @@ enum Waiter {
     Aggregate(AggregateKey),
 }
 
-/// What a branch did in its turn.
+/// Result of a branch's turn.
 enum Turn {
     Go(Box<Branch>),
     /// It waits, or it ended.
@@ -127,7 +128,7 @@ enum Turn {
     Failed(Box<Branch>, Failure),
 }
 
-/// What a run works with between two events.
+/// Context of a run between two events.
 #[derive(Clone, Copy)]
 struct Context<'c> {
     program: &'c Program,
@@ -151,8 +152,8 @@ impl Run {
         run
     }
 
-    /// A run of `flow` for a request that was `sent`, and what it waits for: the response. Head and body of the request are
-    /// with the host.
+    /// A run of `flow` for a request that was `sent`, with the ask that it waits for: the response. Head and body of
+    /// the request are with the host.
     #[must_use]
     pub fn sent(
         program: Arc<Program>,
@@ -234,8 +235,8 @@ impl Run {
         self.exchanges_max = most.clamp(1, MEDIATED_EXCHANGES_MAX);
     }
 
-    /// Brings the answer to an ask. One that nobody waits for any more is ignored. If the host made views of its body, the run
-    /// is charged for them.
+    /// Brings the answer to an ask. An answer that is not awaited any more is ignored. If the host made views of its
+    /// body, the run is charged for them.
     pub fn answer(&mut self, ask: AskId, answer: Answer) {
         match self.asks.remove(&ask) {
             Some(Waiter::Branch { id, .. }) => {
@@ -268,7 +269,7 @@ impl Run {
         })
     }
 
-    /// The memory of its messages, in bytes: what mediators made of bodies, by estimate.
+    /// The memory of its messages, in bytes: the views that mediators made of bodies, by estimate.
     #[must_use]
     pub fn bytes_used(&self) -> u64 {
         self.budget.bytes_used()
@@ -292,13 +293,13 @@ impl Run {
             && self.unreported.is_empty()
     }
 
-    /// Logs what nobody got, in a line for all parts of the message: of a run that does not go on. One that is done has
-    /// done so.
+    /// Logs unreported results of a run that does not go on, in a line for all parts of the message. A finished run has
+    /// done so already.
     pub fn report(&mut self, environment: &dyn Environment) {
         self.unreported.report(environment);
     }
 
-    /// What is left of its budget.
+    /// The rest of its budget.
     #[must_use]
     pub fn budget_left(&self) -> Budget {
         Budget::new(self.budget.steps_left(), self.budget.bytes_left())

@@ -4,20 +4,23 @@ use bytes::Bytes;
 use expression::{BodyUse, Budget};
 use xpath::encoding;
 
-use super::Scene;
-use crate::message::{CHARACTER_SET, LogLevel, soap};
-use crate::policies::ENDPOINT_SET;
+use crate::error::{Code, Failure};
+use crate::limits;
+use crate::message::{CHARACTER_SET, Message, PropertyScope, PropertyValue, soap};
 use crate::program::{
-    Addressing, Credentials, Endpoint, EndpointFormat, EndpointId, EndpointKind, Program,
+    Addressing, Credentials, Endpoint, EndpointFormat, EndpointId, EndpointKind, LogLevel, Program,
+    Scene, To, uri_template,
 };
-use crate::{Code, Failure, Message, PropertyScope, PropertyValue, To, limits, template};
+
+/// The property with the name of the endpoint set that an interceptor service chose.
+pub(crate) const ENDPOINT_SET: &str = "interceptor.endpoint";
 
 /// Where a message is sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Target {
-    /// Its limits of time and its state. `None`: the message's own address.
+    /// The endpoint with its time limits and state. `None`: the message's own address.
     pub endpoint: Option<EndpointId>,
-    /// An absolute URL, or what follows the path of the host's own endpoints; empty for a group.
+    /// An absolute URL, or the rest after the path of the host's own endpoints; empty for a group.
     pub url: String,
     /// The host's endpoint set of this name, instead of the operation's own.
     pub set: Option<String>,
@@ -29,11 +32,11 @@ pub struct Target {
     pub host: Option<String>,
     /// The longest wait for the response, in milliseconds, instead of the endpoint's own.
     pub timeout_ms: Option<u32>,
-    /// The members of a group. The endpoint's kind says how the host chooses among them.
+    /// The members of a group. The host chooses among them by the endpoint's kind.
     pub members: Vec<Self>,
-    /// What the member of a group gets instead of the message's body, since its address is in there.
+    /// Body for a member of a group instead of the message's own, since the member's address is in it.
     pub body: Option<Bytes>,
-    /// What the endpoint expects of the body.
+    /// Content type that the endpoint expects.
     pub(super) content_type: Option<&'static str>,
     /// The header blocks that it expects.
     pub(super) addressing: Option<Addressing>,
@@ -42,7 +45,7 @@ pub struct Target {
 /// Sets the properties of the endpoint on a message that is about to be sent there.
 ///
 /// # Errors
-/// There is no such endpoint, or a property cannot be set.
+/// The endpoint does not exist, or a property cannot be set.
 pub(super) fn set_properties(
     scene: &Scene<'_>,
     message: &mut Message,
@@ -68,7 +71,7 @@ pub(super) fn set_properties(
 
 impl Target {
     /// # Errors
-    /// There is no address, or no such endpoint.
+    /// The address is missing, or the endpoint does not exist.
     pub(crate) fn resolve(scene: &Scene<'_>, message: &Message, to: To) -> Result<Self, Failure> {
         match to {
             To::Implied => {
@@ -130,7 +133,7 @@ impl Target {
                 target.method.clone_from(method);
                 let value =
                     |name: &str| Some(message.property_text(PropertyScope::Synapse, name)?.into());
-                target.url = template::expand_url(template, value);
+                target.url = uri_template::expand_url(template, value);
                 &[]
             }
             EndpointKind::Upstream => {
@@ -176,7 +179,7 @@ impl Target {
         }
         for member in members {
             let member = Self::endpoint(scene, message, *member, (depth + 1, room))?;
-            // One body is written, so all members get what the first wants.
+            // One body is written, so all members get the format of the first.
             target.content_type = target.content_type.or(member.content_type);
             target.addressing = target.addressing.or(member.addressing);
             target.members.push(member);
@@ -266,7 +269,7 @@ fn set_address(message: &Message) -> Option<String> {
 /// The property `To`, else that of the envelope.
 fn own_address(message: &Message, budget: &Budget) -> Result<String, Failure> {
     let of_envelope = || {
-        // Those that stand for no address are names of WS-Addressing.
+        // Names of WS-Addressing stand for no address.
         let is_name = |address: &String| soap::ADDRESSING.iter().any(|of| address.starts_with(of));
         message.addressed_to(budget).filter(|address| !is_name(address))
     };

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use expression::{BodyUse, Budget};
 use model::Blame;
 
-use super::branch::{self, Branch, End, Joined, Wait};
-use super::exchange;
+use super::branch::{Branch, End, Joined, Wait};
 use super::fork::Aggregate;
-use super::{Ask, AskId, Context, Event, Run, Scene, Source, Turn, Waiter};
-use crate::message::{Direction, Environment, HTTP_SC, Kept};
-use crate::program::{Program, Step};
-use crate::{Code, Failure, Message, Next, PropertyScope, PropertyValue, limits};
+use super::{Ask, AskId, Context, Event, Run, Source, Turn, Waiter, branch, exchange};
+use crate::error::{Code, Failure};
+use crate::limits;
+use crate::message::{Direction, HTTP_SC, Kept, Message, PropertyScope, PropertyValue};
+use crate::program::{Environment, Next, Program, Scene, Step};
 
 impl Run {
     pub(super) fn go(&mut self, environment: &dyn Environment, is_heavy: bool) -> Event {
@@ -41,7 +41,7 @@ impl Run {
         event
     }
 
-    /// What happens when no branch can go on.
+    /// Proceeds when no branch can go on.
     pub(super) fn idle(&mut self, environment: &dyn Environment) -> Option<Event> {
         let is_one_way = |branch: &Branch| matches!(branch.wait, Wait::OneWay { .. });
         if self.branches.values().all(|branch| is_one_way(branch))
@@ -66,7 +66,7 @@ impl Run {
         if self.asks.values().any(|waiter| matches!(waiter, Waiter::Branch { .. })) {
             return Some(Event::Waiting);
         }
-        // Nobody is left who could complete an aggregate.
+        // No branch is left that could complete an aggregate.
         let open = self.aggregates.iter().find(|(_, aggregate)| aggregate.is_open());
         if let Some(key) = open.map(|(key, _)| key.clone()) {
             self.complete(&key);
@@ -148,7 +148,7 @@ impl Run {
         limits::takes_long(bytes, ns_per_byte)
     }
 
-    /// Runs the step, or what it does with `joined`.
+    /// Runs the step, or its continuation with `joined`.
     pub(super) fn mediate(
         &mut self,
         mut branch: Box<Branch>,
@@ -285,7 +285,7 @@ impl Run {
         if let Some((gather, part)) =
             branch.owner.filter(|_| !matches!(branch.end, End::Send { .. }))
         {
-            // Whoever joins the parts reads their bodies.
+            // The step that joins the parts reads their bodies.
             if branch.message.body.state() == BodyUse::Untouched {
                 return self.ask_body(branch);
             }
@@ -300,7 +300,7 @@ impl Run {
             (End::Request, _) if is_response => self.respond(branch, None, context),
             (End::Response, _) => self.respond(branch, None, context),
             (End::Request, Some(endpoint)) => {
-                self.send(branch, crate::To::Endpoint(endpoint), None, context)
+                self.send(branch, crate::program::To::Endpoint(endpoint), None, context)
             }
             (End::Send { to, receive }, _) => {
                 if branch.owner.is_some() {
@@ -315,8 +315,8 @@ impl Run {
         }
     }
 
-    /// The branch ends without a response. If nobody else responds, the client gets the failure that its handler handled:
-    /// Micro Integrator leaves it without a response.
+    /// The branch ends without a response. Unless another branch responds, the client gets the failure that its handler
+    /// handled: Micro Integrator leaves it without a response.
     pub(super) fn end_unanswered(&mut self, mut branch: Box<Branch>) {
         let is_its = branch.owner.is_none() && !branch.is_sent;
         let failure = branch.failure.take().filter(|_| is_its);
@@ -395,7 +395,7 @@ impl Run {
         (branch.end, branch.is_sent, branch.owner) = (End::Response, false, None);
     }
 
-    /// The branch does not come back to whoever waits for it.
+    /// The branch does not return to the waiting one.
     pub(super) fn leave(&mut self, branch: &Branch) {
         if let Some((gather, part)) = branch.owner {
             self.part_ended(gather, part, None);
@@ -432,7 +432,7 @@ fn placed(mut turn: Turn, step: Option<&Step>) -> Turn {
     turn
 }
 
-/// Releases what a step was charged since `used` bytes were, and its messages do not keep.
+/// Releases the charges of a step since `used` bytes were used, except those that its messages keep.
 fn release_unkept(
     next: &mut Result<Next, Failure>,
     message: &Message,

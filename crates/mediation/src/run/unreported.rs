@@ -1,9 +1,9 @@
-//! What nobody but the log gets: a line for a message, however many parts it has.
+//! Results for the log alone: a line for a message with any number of parts.
 
-use crate::Failure;
-use crate::message::{Environment, LogLevel};
+use crate::error::Failure;
+use crate::program::{Environment, LogLevel};
 
-/// What became of parts of a message without effect on its response.
+/// Outcomes of parts of a message without effect on its response.
 #[derive(Debug, Default)]
 pub(super) struct Unreported {
     /// Without an error handler that responds.

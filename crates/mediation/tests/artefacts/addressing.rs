@@ -7,7 +7,7 @@ use crate::host::{
     World, begin, diagnostics, drive, first_exchange, flow, program, request, streaming,
 };
 
-/// What the endpoint `e` gets of a SOAP message that has blocks of WS-Addressing already.
+/// The message at the endpoint `e` for a SOAP message that has blocks of WS-Addressing already.
 fn addressed(endpoints: &str, steps: &str) -> Exchange {
     let text = format!(
         "{endpoints}<proxy name=\"P\"><target endpoint=\"e\"><inSequence>{steps}</inSequence></target></proxy>"

@@ -1,4 +1,4 @@
-//! What is wrong with artefacts, and what to write instead.
+//! Problems of artefacts, and their remedies.
 
 use crate::host::{ENDPOINTS, compile, diagnostics, echo, proxy};
 

@@ -73,7 +73,7 @@ fn a_local_entry_may_be_a_sequence_of_another_file() {
     let mut set = model::ArtefactSet { artefacts: vec![artefact], ..model::ArtefactSet::default() };
     let (program, diagnostics) = Compiler::compile_set(&set);
     assert_eq!((program.proxies().len(), diagnostics), (1, Vec::new()));
-    // What is wrong with the entry is wrong with what it holds.
+    // A problem of the entry is a problem of its contents.
     set.artefacts[0].problems.push(model::Diagnostic {
         severity: model::Severity::Error,
         file: "a.xml".into(),
@@ -95,7 +95,7 @@ fn a_local_entry_may_have_a_description() {
 
 const NS: &str = "xmlns=\"http://ws.apache.org/ns/synapse\"";
 
-/// A proxy and resources of the registry as a program, and what is wrong with them.
+/// A proxy and resources of the registry as a program, and their problems.
 fn with_registry(proxy: &str, resources: &[(&str, String)]) -> (Program, String) {
     let bytes = |text: &str| Arc::<[u8]>::from(text.as_bytes());
     let artefact = model::Artefact {

@@ -1,4 +1,4 @@
-//! What artefacts are compiled to: endpoints, templates and services, and what is wrong with them.
+//! Compiled artefacts: endpoints, templates and services, and their problems.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 

@@ -140,7 +140,7 @@ fn the_default_sequences_are_used_where_they_are_named_and_missing() {
         )
     };
     assert_eq!(warned, [warning("main"), warning("fault")]);
-    // Whatever names none is not changed.
+    // Artefacts that name none are not changed.
     assert_eq!((program.sequence("main"), program.sequence("fault")), (None, None));
     let program = Arc::new(program);
     let ran = drive(&program, flow(&program), request("1"), &echo);

@@ -4,16 +4,46 @@
 
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use penstock_mediation::{
-    Answer, Ask, AskId, Body, Code, Compiler, Direction, Environment, Event, Exchange, Failure,
-    Flow, Format, LogLevel, Memory, Message, Origin, PlainHead, Program, Run, Source, Streams,
+    Answer, Ask, AskId, Body, BodyUse, Code, Compiler, Direction, Environment, Event, Exchange,
+    Failure, Flow, Format, LogLevel, Memory, Message, Origin, PlainHead, Program, Run, Source,
     Target,
 };
 use xpath::Budget;
+
+/// Bodies of responses, which stream as long as nothing reads them.
+#[derive(Default)]
+struct Streams(BTreeMap<Source, Bytes>);
+
+impl Streams {
+    /// Lets the body of the response to `ask` stream.
+    fn take(&mut self, ask: AskId, answer: &mut Answer) {
+        let Answer::Response(response) = answer else { return };
+        let bytes = response.body.bytes(&Budget::large()).unwrap().unwrap_or_default();
+        if !bytes.is_empty() {
+            response.body = Body::streaming(response.body.format());
+            self.0.insert(Source::Response(ask), bytes);
+        }
+    }
+
+    fn read(&mut self, source: Source) -> Option<Bytes> {
+        self.0.remove(&source)
+    }
+
+    /// Gives a message that leaves the run its body, unless that was read before.
+    fn hold(&mut self, message: &mut Message, source: Source) {
+        if message.body.state() == BodyUse::Untouched
+            && let Some(bytes) = self.read(source)
+        {
+            message.hold(bytes);
+        }
+    }
+}
 
 #[derive(Default)]
 pub(crate) struct World {
@@ -43,7 +73,7 @@ impl Environment for World {
         1_700_000_000_000 + self.time.get()
     }
 
-    /// Only what is sent has one, unless the run has one, too.
+    /// Only sent messages have one, unless the run has one, too.
     fn message_id(&self, number: u32) -> Option<Cow<'_, str>> {
         (number > 0 || self.has_id).then(|| format!("urn:uuid:{number}").into())
     }
@@ -58,7 +88,7 @@ impl Environment for World {
     }
 }
 
-/// The artefacts as a program, and what was found wrong with them.
+/// The artefacts as a program, and their diagnostics.
 pub(crate) fn compile(artefacts: &str) -> (Program, Vec<String>) {
     let text =
         format!("<definitions xmlns=\"http://ws.apache.org/ns/synapse\">{artefacts}</definitions>");
@@ -101,10 +131,10 @@ pub(crate) fn response(body: &str) -> Box<Message> {
     message(Direction::Response, format(body), body)
 }
 
-/// What an endpoint does.
+/// Behaviour of an endpoint.
 pub(crate) type Endpoint = dyn Fn(&str, &str) -> Option<Answer>;
 
-/// How a run ended for its client, and what happened on the way.
+/// The end of a run for its client, and the events before.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) outcome: Outcome,
@@ -136,7 +166,7 @@ impl Ran {
         message
     }
 
-    /// Its body as the client gets it, and its content type.
+    /// The body as the client gets it, and its content type.
     #[track_caller]
     pub(crate) fn finish(self) -> (String, String) {
         let mut message = self.message();
@@ -255,7 +285,7 @@ pub(crate) const STREAMED: &str = r#"{"symbol":"IBM"}"#;
 pub(crate) const ENDPOINTS: &str = "<endpoint name=\"a\"><address uri=\"http://a/\"/></endpoint>\
                                     <endpoint name=\"b\"><address uri=\"http://b/\"/></endpoint>";
 
-/// An endpoint that returns where and what was sent.
+/// An endpoint that returns address and body of its request.
 pub(crate) fn echo(url: &str, body: &str) -> Option<Answer> {
     Some(Answer::Response(response(&format!("{{\"from\":\"{url}\",\"got\":{body}}}"))))
 }
@@ -295,7 +325,7 @@ pub(crate) fn first_exchange(program: &Arc<Program>, message: Box<Message>) -> E
     *exchange
 }
 
-/// The action and the longest wait that a message says.
+/// The action and the longest wait of a message.
 fn noted(target: &Target, message: &Message) -> String {
     let action = message.head.field("SOAPAction");
     let action = action.map(|action| format!("(SOAPAction: {action}) ")).unwrap_or_default();

@@ -98,7 +98,7 @@ fn an_edited_envelope_keeps_its_attachments() {
         run(edit, message(PACKAGE, &package("", "IBM"))).finish(),
         (sun, PACKAGE.to_owned())
     );
-    // What its head says of the old bytes goes.
+    // Header fields about the old bytes are removed.
     let head = "Content-Type: text/xml;\r\n\tcharset=ISO-8859-1;x=y\r\ncontent-transfer-encoding: 8bit\r\n\
                 Content-Length: 7\r\n";
     let new = "Content-Type: text/xml; x=y; charset=UTF-8\r\ncontent-transfer-encoding: binary\r\n";

@@ -4,7 +4,7 @@
 //! below each other, branches beside each other. Colours repeat what words say.
 
 use mediation::BodyUse;
-use mediation::outline::{Branch, Node, Outline, Split};
+use mediation_tools::outline::{Branch, Node, Outline, Split};
 
 use super::{body_lines, body_word, cost, cost_line, heading, is_free};
 

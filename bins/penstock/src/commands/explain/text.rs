@@ -1,6 +1,6 @@
 //! A tree in text.
 
-use mediation::outline::{Branch, Entry, Node, Outline, Split};
+use mediation_tools::outline::{Branch, Entry, Node, Outline, Split};
 
 use super::{SIZES, body_lines, body_word, cost, cost_line, heading, is_free};
 

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use base::SystemClock;
 use expression::limits;
-use mediation::unit_test::{Content, MockService, Setting, Subject, UnitTest};
 use mediation::{Compiler, Environment, LogLevel, Memory, Program, PropertyScope};
+use mediation_tools::unit_test::{Content, MockService, Setting, Subject, UnitTest};
 use model::{ArtefactSet, Diagnostic, Place, Resource, Severity};
 
 use super::super::serving::JsonRules;

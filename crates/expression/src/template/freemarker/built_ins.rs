@@ -7,14 +7,15 @@ mod values;
 pub(super) use nodes::{of_nodes, read_nodes};
 use texts::{first_letter, index};
 pub(super) use values::{KEY_BYTES, Key};
+use xpath::Budget;
 
 use std::ops::RangeInclusive;
 
 use super::evaluate::{Step, fail, is_number, printed};
+use crate::error::Error;
 use crate::json::{self, Document, Kind, Limits, NODE_BYTES, Ref};
 use crate::pattern::Computed;
-use crate::value::case_bytes_max;
-use crate::{Budget, Error, Value};
+use crate::value::{Value, case_bytes_max};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 /// Characters that `?url` does not encode, besides letters and digits.
@@ -205,8 +206,8 @@ struct Application<'a, 's> {
     patterns: &'a Computed,
 }
 
-/// Applies a built-in. What reads the whole value or copies it is charged here; built-ins whose result can be larger
-/// charge the rest themselves.
+/// Applies a built-in. Reading or copying the whole value is charged here; built-ins whose result can be larger charge
+/// the rest themselves.
 pub(super) fn apply<'s>(
     built_in: BuiltIn,
     value: Value<'s>,

@@ -6,18 +6,21 @@ mod sequences;
 
 use std::borrow::Cow;
 
-use super::built_ins::BuiltIn;
+use xpath::{Budget, BudgetExceeded};
+
+use super::built_ins::{self, BuiltIn};
 use super::nodes::Nodes;
-use super::{Expr, FreeMarker, Kind, List, Node, Operator, built_ins};
+use super::{Expr, FreeMarker, Kind, List, Node, Operator};
 use crate::context::EvalContext;
+use crate::error::{self, Error};
 use crate::json::Builder;
 use crate::pattern::Computed;
-use crate::{Budget, BudgetExceeded, Error, Value, error};
+use crate::value::Value;
 pub(super) use arithmetic::{is_number, printed};
 
 /// Why a run stopped.
 pub(super) enum Stop {
-    /// Of the budget or the body.
+    /// Failure of the budget or the body.
     Error(Error),
     /// An error at an offset of the source; `!` and `??` catch those of `missing` values.
     Failed { at: usize, message: String, missing: bool },
@@ -39,11 +42,11 @@ fn missing<T>(at: usize, message: impl Into<String>) -> Step<T> {
     Err(Stop::Failed { at, message: message.into(), missing: true })
 }
 
-/// What an expression evaluates to.
+/// Value of an expression.
 #[derive(Clone)]
 pub(super) enum Model<'s> {
     Value(Value<'s>),
-    /// Of an XML payload.
+    /// A node of an XML payload.
     Nodes(Nodes<'s>),
 }
 

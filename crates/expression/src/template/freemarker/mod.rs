@@ -20,9 +20,13 @@ mod nodes;
 mod parse;
 mod whitespace;
 
+use xpath::Budget;
+
+use crate::context::{BodyUse, EvalContext};
 use crate::cursor::Operator;
+use crate::error::{Error, SyntaxError};
+use crate::expression::Expression;
 use crate::limits;
-use crate::{BodyUse, Budget, Error, EvalContext, Expression, SyntaxError};
 
 /// A compiled template with its arguments.
 #[derive(Clone, Debug)]
@@ -66,7 +70,7 @@ struct Expr {
 
 #[derive(Clone, Debug)]
 enum Kind {
-    Literal(crate::Value<'static>),
+    Literal(crate::value::Value<'static>),
     Sequence(Vec<Expr>),
     Hash(Vec<(Expr, Expr)>),
     Range {
@@ -112,7 +116,7 @@ impl FreeMarker {
     /// Compiles `source`; `arguments` are `args.arg1`, `args.arg2` and so on.
     ///
     /// # Errors
-    /// [`Error::Syntax`] with the position, for whatever is not in the subset.
+    /// [`Error::Syntax`] with the position, for all syntax outside the subset.
     pub fn compile(source: &str, arguments: Vec<Expression>) -> Result<Self, Error> {
         let most = limits::PAYLOAD_TEMPLATE_BYTES_MAX;
         if source.len() > most {
@@ -125,7 +129,7 @@ impl FreeMarker {
         Ok(Self { source: source.into(), nodes, arguments, namespaces, reads_body })
     }
 
-    /// What rendering needs of the body.
+    /// Body use of rendering.
     #[must_use]
     pub fn body_use(&self) -> BodyUse {
         if self.reads_body { BodyUse::Read } else { BodyUse::Untouched }

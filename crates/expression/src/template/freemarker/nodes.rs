@@ -5,9 +5,12 @@ use std::borrow::Cow;
 use std::rc::Rc;
 
 use xml::{Kind, Node};
+use xpath::Budget;
 
 use super::evaluate::{Model, Step, fail};
-use crate::{Budget, Error, Value, markup};
+use crate::error::Error;
+use crate::markup;
+use crate::value::Value;
 
 /// Prefixes and their namespaces, of `<#ftl ns_prefixes={...}>`. `D` is the default namespace.
 pub(super) type Namespaces = [(Box<str>, Box<str>)];

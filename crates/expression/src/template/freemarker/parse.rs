@@ -5,7 +5,8 @@ mod expressions;
 use super::whitespace::{Piece, What, strip};
 use super::{Expr, Kind, List, Node};
 use crate::cursor::{Compiled, Cursor};
-use crate::{SyntaxError, Value};
+use crate::error::SyntaxError;
+use crate::value::Value;
 
 /// A template, the namespaces that it declares, and whether it reads the body.
 pub(super) struct Parsed {

@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use super::{MediaType, Place};
+use crate::error::{Error, SyntaxError};
 use crate::json::Document;
-use crate::{Error, SyntaxError};
 
 /// Stand-ins for values: for one of JSON, for content of an element, for others.
 struct StandIns {
@@ -17,8 +17,7 @@ const SOME: StandIns = StandIns { json: "0", content: "<x/>", other: "x" };
 /// In JSON, also for the name of a member.
 const OTHERS: StandIns = StandIns { json: "\"\"", content: "", other: "" };
 
-/// Whether the output is well-formed whatever the values are; `false`: with some of them. White space is as good as a
-/// document.
+/// Whether the output is well-formed for all values; `false`: with some of them. White space is as good as a document.
 ///
 /// # Errors
 /// It never is.

@@ -1,11 +1,14 @@
 //! Inserts values, each escaped for its place, within the budget.
 
+use xpath::Budget;
+
 use super::place::Place;
 use super::{Argument, Settings};
+use crate::error::Error;
 use crate::json::{self, Document, Kind, Limits};
 use crate::markup;
 use crate::template::xml as xml_text;
-use crate::{Budget, Error, Value};
+use crate::value::Value;
 
 /// The body under construction.
 pub(super) struct Output<'o> {
@@ -87,7 +90,7 @@ impl<'o> Output<'o> {
     }
 
     /// Character data must not contain `]]>` (XML 1.0 section 2.4), which can arise where the text inserted at `start`
-    /// meets what precedes it, and where it meets `rest`. A `]` before the junction becomes a reference.
+    /// meets the preceding text, and where it meets `rest`. A `]` before the junction becomes a reference.
     fn separate_text(&mut self, start: usize, rest: &str) {
         let end = self.into.len();
         if ends_section(self.into, end, rest.as_bytes()) {
@@ -121,7 +124,7 @@ impl<'o> Output<'o> {
         self.in_pieces(text, |into, piece| xml_text::push_escaped(into, piece, attribute))
     }
 
-    /// Appends `text` with `separator` wherever `end` would arise: inside it, and where it meets what precedes it and
+    /// Appends `text` with `separator` wherever `end` would arise: inside it, and where it meets the preceding text and
     /// `rest`.
     fn apart(&mut self, text: &str, end: &str, separator: &str, rest: &str) -> Outcome {
         let (but_last, last) = end.split_at(end.len() - 1);
@@ -203,7 +206,7 @@ impl<'o> Output<'o> {
     }
 }
 
-/// Whether `]]>` arises where the text up to `at` meets what comes after it.
+/// Whether `]]>` arises where the text up to `at` meets the following text.
 fn ends_section(text: &[u8], at: usize, after: &[u8]) -> bool {
     let before = text.get(..at).unwrap_or_default();
     before.ends_with(b"]]") && after.starts_with(b">")

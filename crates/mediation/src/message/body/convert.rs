@@ -6,8 +6,7 @@ use std::sync::Arc;
 use expression::{Budget, json, markup};
 
 use super::{Body, Source, exact};
-use crate::Failure;
-use crate::error::Code;
+use crate::error::{Code, Failure};
 use crate::message::fault::Fault;
 use crate::message::soap::Around;
 use crate::message::{Format, formatter, soap};
@@ -89,8 +88,8 @@ impl Body {
         Ok(envelope.or(self.header.as_deref()))
     }
 
-    /// The header of the envelope, to edit it; it is made if there is none. That of a body without an envelope is kept
-    /// for the one that it may become.
+    /// The header of the envelope, to edit it; it is made if there is none. The header of a body without an envelope is
+    /// kept for the envelope that it may become.
     ///
     /// # Errors
     /// As [`Body::xml`].
@@ -125,7 +124,7 @@ impl Body {
         Ok(Some((document, made)))
     }
 
-    /// What Synapse calls the payload: the first element in the envelope's body, or the document element.
+    /// Synapse's payload: the first element in the envelope's body, or the document element.
     ///
     /// # Errors
     /// As [`Body::xml`].
@@ -236,8 +235,8 @@ impl Body {
         Ok(())
     }
 
-    /// The source of the envelope before its payload, and what comes after a new one. `None` if there is no envelope as
-    /// it arrived, or as [`soap::around_payload`].
+    /// The source of the envelope before its payload, and the rest after a new one. `None` unless the envelope is as it
+    /// arrived, or as [`soap::around_payload`].
     ///
     /// # Errors
     /// As [`Body::xml`].
@@ -252,7 +251,7 @@ impl Body {
     /// Replaces it by a JSON document.
     ///
     /// # Errors
-    /// It does not fit what is left of the budget.
+    /// It does not fit the rest of the budget.
     pub fn replace_json(
         &mut self,
         document: json::Document<'static>,
@@ -265,7 +264,7 @@ impl Body {
     }
 }
 
-/// What a template made is not `format`. Only the log says what is around the place.
+/// The result of a template is not `format`. Only the log quotes the text around the place.
 fn malformed_result(format: Format, text: &str, place: (u32, u32), error: &str) -> Failure {
     const AROUND: usize = 20;
     let (line, column) = place;

@@ -6,8 +6,8 @@ use expression::mapping;
 use expression::{Budget, json};
 
 use super::{Before, Body, Source};
+use crate::error::{Code, Failure};
 use crate::message::{Format, form, formatter, multipart, soap};
-use crate::{Code, Failure};
 
 impl Body {
     /// As JSON; XML and forms are converted. `None` if it is text or bytes, or empty.
@@ -41,7 +41,7 @@ impl Body {
         Ok(Some(self.json.get_or_init(|| Box::new(document))))
     }
 
-    /// The JSON of an XML payload. Of JSON that was edited as XML, what nobody touched is as it was.
+    /// The JSON of an XML payload. Untouched parts of JSON that was edited as XML stay as they were.
     pub(super) fn json_of(
         &self,
         payload: xml::Node<'_>,
@@ -84,7 +84,7 @@ impl Body {
                 budget.charge_reading(bytes.len())?;
                 let document = xml::Document::parse_shared(bytes).map(Box::new);
                 let document = document.map_err(|error| self.malformed(&error))?;
-                // What it shares was charged when it was held or written.
+                // Shared text was charged when it was held or written.
                 let shared = document.bytes_shared_with(bytes);
                 budget.charge_memory(document.heap_bytes().saturating_sub(shared))?;
                 Ok(document)
@@ -93,7 +93,7 @@ impl Body {
         Ok(Some(self.xml.get_or_init(|| document)))
     }
 
-    /// The same, of an envelope perhaps no more than comes before its body: what follows is then not parsed.
+    /// The same, perhaps only the part of an envelope before its body: the rest is then not parsed.
     ///
     /// # Errors
     /// As [`Body::xml`].
@@ -118,8 +118,8 @@ impl Body {
         }
     }
 
-    /// The beginning of a long document that nobody has parsed, for conditions that it may decide: what follows is then not
-    /// parsed. If it decides none, it was parsed in vain, which costs little.
+    /// The beginning of a long document that has not been parsed, for conditions that it may decide: the rest is then
+    /// not parsed. If it decides none, it was parsed in vain, which costs little.
     ///
     /// # Errors
     /// The budget; the body cannot be decoded.
@@ -154,7 +154,7 @@ impl Body {
         Ok(beginning.map(Box::as_ref).filter(|document| document.element().is_some()))
     }
 
-    /// Whether it arrived like this, and is not what its content type says. It is read again, up to the error.
+    /// Whether it arrived like this, and contradicts its content type. It is read again, up to the error.
     pub(crate) fn is_malformed(&self, budget: &Budget) -> bool {
         let read = || {
             // Not all JSON can become XML.
@@ -173,7 +173,7 @@ impl Body {
         self.format.is_xml() && self.is_new()
     }
 
-    /// Whether its payload is a SOAP fault. What was not parsed yet is read up to the payload, if it has that name at all.
+    /// Whether its payload is a SOAP fault. Unparsed text is read up to the payload, if it has that name at all.
     pub(crate) fn is_fault(&self, budget: &Budget) -> bool {
         if self.xml.get().is_none()
             && let Source::Written(bytes) = &self.source
@@ -183,7 +183,7 @@ impl Body {
         matches!(self.payload(budget), Ok(Some(payload)) if soap::is_fault(payload))
     }
 
-    /// The XML tree, to edit it: from now on it is what the body is written from. Who adds to it charges that.
+    /// The XML tree, to edit it: from now on the body is written from it. The editor charges additions.
     ///
     /// # Errors
     /// As [`Body::xml`].

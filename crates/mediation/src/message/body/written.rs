@@ -6,9 +6,9 @@ use bytes::Bytes;
 use expression::{Budget, markup};
 
 use super::{Body, Coding, Source, exact, not_held};
-use crate::Failure;
-use crate::message::charset::{self, Charset};
-use crate::message::{Format, formatter, multipart, soap};
+use crate::error::Failure;
+use crate::message::charset::Charset;
+use crate::message::{Format, charset, formatter, multipart, soap};
 
 impl Body {
     /// The bytes to send, with attachments; `None` if the host still streams them.
@@ -130,7 +130,7 @@ impl Body {
         }
     }
 
-    /// What views are made of: what the host read without its coding, of a package its root part; and its charset.
+    /// The source of views: the decoded bytes that the host read, or the root part of a package; and its charset.
     fn root<'b>(
         &'b self,
         bytes: &'b Bytes,
@@ -143,7 +143,7 @@ impl Body {
         }
     }
 
-    /// What the host read, without its coding.
+    /// The bytes that the host read, decoded.
     pub(super) fn plain<'b>(
         &'b self,
         bytes: &'b Bytes,
@@ -181,7 +181,7 @@ impl Body {
         Ok(self.decoded.get().map_or(bytes, |text| text))
     }
 
-    /// What the host read or a mediator wrote; `None` if that is nothing.
+    /// The bytes that the host read or a mediator wrote; `None` if there are none.
     pub(super) fn content(&self, budget: &Budget) -> Result<Option<&Bytes>, Failure> {
         match &self.source {
             Source::Bytes(bytes) | Source::Written(bytes) => {
@@ -192,7 +192,7 @@ impl Body {
                 Ok((!is_empty).then_some(bytes))
             }
             Source::Json | Source::Xml => Ok(None),
-            // A step read what it did not declare.
+            // A step read a body without declaring it.
             Source::Streaming => Err(not_held()),
         }
     }

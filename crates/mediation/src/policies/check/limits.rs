@@ -4,9 +4,10 @@ use expression::{BodyUse, Budget, json};
 use model::PolicyFlow;
 
 use super::{is_json, is_xml, narrow_content, parse_json, parse_xml, refused};
+use crate::error::Failure;
+use crate::message::Message;
 use crate::policies::PolicyReading;
-use crate::run::Scene;
-use crate::{Failure, Mediator, Message, Next};
+use crate::program::{Mediator, Next, Scene};
 
 #[derive(Debug)]
 struct Json {
@@ -39,7 +40,7 @@ impl Mediator for Json {
 }
 
 impl Json {
-    /// What exceeds a limit.
+    /// The exceeded limit.
     fn excess(
         &self,
         document: &json::Document<'_>,
@@ -129,7 +130,7 @@ impl Mediator for Xml {
 }
 
 impl Xml {
-    /// What exceeds a limit; the parser limits depth and document types.
+    /// The exceeded limit; the parser limits depth and document types.
     fn excess(
         &self,
         document: &xml::Document,

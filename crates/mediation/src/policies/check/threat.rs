@@ -7,9 +7,10 @@ use model::{Denial, PolicyFlow};
 use xpath::regex::Regex;
 
 use super::{content, is_json, is_xml, parse_json, parse_xml, parsed_content};
+use crate::error::Failure;
+use crate::message::{Format, Message, PropertyScope};
 use crate::policies::PolicyReading;
-use crate::run::Scene;
-use crate::{Failure, Format, Mediator, Message, Next, PropertyScope, template};
+use crate::program::{Mediator, Next, Scene, uri_template};
 
 #[derive(Debug)]
 struct Threat {
@@ -46,7 +47,7 @@ impl Threat {
 
     /// As it is, or without escapes.
     fn is_in_escaped(&self, text: &str, budget: &Budget) -> Result<bool, Failure> {
-        Ok(self.is_in(text, budget)? || self.is_in(&template::decode(text), budget)?)
+        Ok(self.is_in(text, budget)? || self.is_in(&uri_template::decode(text), budget)?)
     }
 
     fn is_in_headers(&self, message: &Message, budget: &Budget) -> Result<bool, Failure> {
@@ -88,7 +89,7 @@ impl Threat {
             return self.is_in_xml(&document, budget);
         }
         if format == Format::Form {
-            return self.is_in(&template::decode(&text), budget);
+            return self.is_in(&uri_template::decode(&text), budget);
         }
         Ok(false)
     }

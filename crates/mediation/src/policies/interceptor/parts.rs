@@ -1,10 +1,11 @@
-//! The parts of what an interceptor service gets and returns.
+//! The parts of an interceptor service's requests and responses.
 
 use expression::{Budget, json};
 use xpath::encoding;
 
+use crate::error::{Code, Failure};
+use crate::message::Message;
 use crate::policies::change::is_written_by_gateway;
-use crate::{Code, Failure, Message};
 
 pub(super) fn unavailable(reason: &str) -> Failure {
     Failure::new(Code::NO_INTERCEPTOR, format!("the interceptor service failed: {reason}"))

@@ -1,4 +1,4 @@
-//! The description of an operation, and what of it is checked.
+//! The description of an operation, and its checked parts.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -8,10 +8,10 @@ use model::PolicyFlow;
 use serde_json::Value;
 
 use super::{Content, Parameter, Place, Requests, Responses, Statuses};
-use crate::Mediator;
 use crate::mediators::{Draft, Schema};
+use crate::message::Format;
 use crate::policies::Members;
-use crate::{Format, template};
+use crate::program::{Mediator, uri_template};
 
 /// The description of an operation, as [`CONTRACT`] has it.
 pub(super) struct Contract {
@@ -21,13 +21,13 @@ pub(super) struct Contract {
     operation: Value,
     /// What `$ref`s lead to, where they expect it.
     root: Value,
-    /// Those of the API so far.
+    /// Schemas of the API so far.
     pub(super) schemas: RefCell<HashMap<String, Arc<Schema>>>,
 }
 
 impl Contract {
     /// # Errors
-    /// It is not what the reader of descriptions writes.
+    /// It was not written by the reader of descriptions.
     pub(super) fn read(text: &str, flow: PolicyFlow) -> Result<Self, String> {
         let mut all: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
         let is_30 = all.get("version").and_then(Value::as_str) == Some("3.0");
@@ -44,13 +44,13 @@ impl Contract {
         Ok(Self { flow, draft, item, operation, root, schemas: RefCell::default() })
     }
 
-    /// `value`, or what it refers to.
+    /// `value`, or the target of its reference.
     fn resolve<'v>(&'v self, mut value: &'v Value) -> &'v Value {
         for _ in 0..base::limits::REF_DEPTH_MAX {
             let target = value.get("$ref").and_then(Value::as_str);
-            let Some(target) = target
-                .and_then(|target| self.root.pointer(&template::decode(target.strip_prefix('#')?)))
-            else {
+            let Some(target) = target.and_then(|target| {
+                self.root.pointer(&uri_template::decode(target.strip_prefix('#')?))
+            }) else {
                 break;
             };
             value = target;
@@ -71,14 +71,14 @@ impl Contract {
         Ok(made)
     }
 
-    /// A schema with what its `$ref`s lead to, where they expect it.
+    /// A schema with the targets of its `$ref`s, where they expect them.
     fn whole(&self, schema: &Value) -> Value {
-        // What others are a part of comes first.
+        // Containers come before their parts.
         let mut targets = BTreeMap::new();
         let mut rest = vec![schema];
         while let Some(node) = rest.pop() {
             if let Some(reference) = node.get("$ref").and_then(Value::as_str) {
-                let pointer = template::decode(reference.strip_prefix('#').unwrap_or_default());
+                let pointer = uri_template::decode(reference.strip_prefix('#').unwrap_or_default());
                 if let Some(target) = self.root.pointer(&pointer) {
                     let unescaped = |part: &str| part.replace("~1", "/").replace("~0", "~");
                     let parts: Vec<_> = pointer.split('/').skip(1).map(unescaped).collect();
@@ -105,7 +105,7 @@ impl Contract {
     }
 
     /// # Errors
-    /// What is wrong, with its media type.
+    /// The problem, with its media type.
     fn content(&self, of: &Value) -> Result<Option<Content>, String> {
         let Some(content) = of.get("content").and_then(Value::as_object) else { return Ok(None) };
         let mut all = Vec::new();

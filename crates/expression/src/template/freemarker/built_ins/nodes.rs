@@ -1,10 +1,12 @@
 //! Built-ins of the nodes of XML.
 
+use xpath::Budget;
+
 use super::super::evaluate::{Model, Step};
 use super::super::nodes::Nodes;
 use super::{BuiltIn, whole};
+use crate::json;
 use crate::value::Value;
-use crate::{Budget, json};
 
 /// The result of a built-in that does not read the texts of the nodes; `None` for all others.
 pub(in super::super) fn of_nodes<'s>(
@@ -33,7 +35,7 @@ pub(in super::super) fn of_nodes<'s>(
     }))
 }
 
-/// What all other built-ins read: the text of the node, or the array of the texts.
+/// Input of all other built-ins: the text of the node, or the array of the texts.
 pub(in super::super) fn read_nodes<'s>(
     built_in: BuiltIn,
     nodes: &Nodes<'s>,

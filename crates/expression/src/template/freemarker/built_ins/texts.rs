@@ -4,9 +4,9 @@ use std::ops::Range;
 
 use super::super::evaluate::{Step, fail, printed};
 use super::{Application, BuiltIn, NODE_BYTES, text, whole};
-use crate::Value;
 use crate::json::Builder;
 use crate::pattern;
+use crate::value::Value;
 use xpath::regex::Regex;
 
 impl<'s> Application<'_, 's> {
@@ -102,7 +102,7 @@ impl<'s> Application<'_, 's> {
         Ok(())
     }
 
-    /// Appends what replaces a match: `$1`, `${1}` and `${name}` are groups, `$$` is a dollar sign.
+    /// Appends the replacement of a match: `$1`, `${1}` and `${name}` are groups, `$$` is a dollar sign.
     fn expand(
         &self,
         made: &mut String,

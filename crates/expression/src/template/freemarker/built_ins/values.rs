@@ -2,8 +2,8 @@
 
 use super::super::evaluate::{Step, is_number, printed};
 use super::{Application, BuiltIn, text};
-use crate::Value;
 use crate::json::{Builder, Kind, Ref};
+use crate::value::Value;
 
 impl<'s> Application<'_, 's> {
     /// `?c` and `?string`; of a boolean, `?string("yes", "no")`.

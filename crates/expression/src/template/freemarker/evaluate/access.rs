@@ -4,8 +4,9 @@ use super::super::nodes::Nodes;
 use super::super::{Expr, Kind, LoopProperty, built_ins};
 use super::{Machine, Model, Step, Stop, fail};
 use crate::context::PropertyScope;
+use crate::error::Error;
 use crate::json::{self, Builder};
-use crate::{Error, Value};
+use crate::value::Value;
 
 impl<'s> Machine<'s> {
     pub(super) fn name(&mut self, name: &str) -> Step<Option<Model<'s>>> {

@@ -2,9 +2,8 @@
 
 use super::super::Operator;
 use super::{Machine, Step, fail};
-use crate::Value;
 use crate::json::{self, Builder};
-use crate::value::double_text;
+use crate::value::{Value, double_text};
 
 impl<'s> Machine<'s> {
     pub(super) fn binary(

@@ -4,8 +4,8 @@ use super::super::Expr;
 use super::super::built_ins::{KEY_BYTES, Key, text_len};
 use super::super::nodes::Nodes;
 use super::{Machine, Model, Step, fail, missing};
-use crate::Value;
 use crate::json::{self, Builder, Ref};
+use crate::value::Value;
 
 impl<'s> Machine<'s> {
     /// The elements of a sequence. Values of the message are borrowed, values made by the template are copied.

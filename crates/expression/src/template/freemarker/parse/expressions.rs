@@ -3,9 +3,8 @@
 use super::super::built_ins::BuiltIn;
 use super::super::{Expr, Kind, LoopProperty, Operator};
 use super::Parser;
-use crate::Value;
 use crate::cursor::{Compiled, Cursor};
-use crate::value;
+use crate::value::{self, Value};
 
 impl Parser<'_> {
     pub(super) fn expression(&mut self, cursor: &mut Cursor<'_>) -> Compiled<Expr> {

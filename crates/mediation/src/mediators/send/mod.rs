@@ -1,0 +1,4 @@
+//! Mediators that send messages to endpoints.
+
+pub(crate) mod call;
+pub(crate) mod callout;
