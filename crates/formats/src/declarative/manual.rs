@@ -56,6 +56,10 @@ pub const MANUAL: &[(&str, &str, &str)] = &[
     ("integration.json_namespaces", "true or false; default: false", "Names of elements and attributes keep their prefix: `ns_name`. It replaces `synapse.commons.json.preserve.namespace`."),
     ("integration.json_namespace_separator", "one character; default: \"_\"", "The character behind the prefix. It replaces `synapse.commons.json.output.namespaceSepChar`."),
     ("integration.json_namespace_declarations", "true or false; default: false", "With `json_namespaces`, declarations become members: `@xmlns_ns`. It replaces `synapse.commons.json.output.enableNSDeclarations`."),
+    ("service.name", "string; required in `[[service]]`", "Name of a proxy service, or of a Synapse API: `orders` for every version of it, `orders:v1.0` for one. An inbound endpoint's own sequence, and the sequence `main`, have such a section by their name, too. Services without a section are open and have no plans, as in Micro Integrator."),
+    ("service.security", "list of names of issuers; default: []", "`name` of each `[[issuer]]` whose tokens the service accepts. A request needs one of them in `Authorization`, which is not passed to endpoints then. []: the service needs no token."),
+    ("service.scopes", "list of strings; default: []", "Scopes of which a token needs one. Without any of them: 403, 900910."),
+    ("service.plans", "list of names of plans; default: []", "Plans for all requests to the service together; all of them apply. Beyond the limits of one: 429, 900800."),
     ("tls.cert", "path of a PEM file; absent: generated and kept in `data`", "Certificate chain of the https listener, leaf first. Reloaded when it changes."),
     ("tls.key", "path of a PEM file; required with `cert`", "Private key: PKCS#8, PKCS#1 or SEC1."),
     ("tls.client_ca", "list of paths of PEM files; absent: no client certificates", "CAs whose certificates clients may present (mutual TLS); a certificate that is listed is itself accepted, too. One from another CA, or one that has expired, fails the handshake. An API requires one with `x-wso2-mutual-ssl: mandatory`. Needs a restart."),
@@ -335,7 +339,7 @@ fn tables(manual: &'static [Row], out: &mut String) {
 }
 
 /// Tables of which there can be several.
-const REPEATED: [&str; 16] = [
+const REPEATED: [&str; 17] = [
     "control.api_keys.api",
     "control.ldap.claim",
     "control.ldap.role",
@@ -349,6 +353,7 @@ const REPEATED: [&str; 16] = [
     "deny",
     "issuer",
     "plan",
+    "service",
     "tls.sni",
     "upstream_tls.endpoint",
     "user",

@@ -317,8 +317,9 @@ impl Sender {
         &self.target
     }
 
-    pub(super) fn environment(&self) -> &RunEnvironment {
-        &self.environment
+    /// The environment and the endpoints of the run that sends it.
+    pub(super) fn surroundings(&self) -> (RunEnvironment, Option<ApiUpstream>) {
+        (self.environment.clone(), self.upstream.clone())
     }
 
     /// Releases what was lent.
