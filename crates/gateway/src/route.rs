@@ -89,14 +89,10 @@ impl<'a> Route<'a> {
 
     /// Whether it is a service that any client may call, which is known when it is loaded.
     pub(crate) fn needs_no_caller(&self) -> bool {
-        matches!(self.target, Target::Service(_))
-            && self
-                .api
-                .routes()
-                .api
-                .service
-                .as_ref()
-                .is_some_and(|of| of.security == Security::Open)
+        match self.target {
+            Target::Operation(_) => false,
+            Target::Service(_) => matches!(self.security(), Ok(Security::Open)),
+        }
     }
 
     /// Chooses the endpoints for the caller's kind of key. A service names its own.
@@ -141,7 +137,7 @@ pub(crate) fn route<'a, 'e: 'a>(
     exchange: &mut Exchange<'e>,
     revision: &'a Compiled,
 ) -> Result<Routed<'a>, Box<Fault>> {
-    let Exchange { worker, request, .. } = exchange;
+    let Exchange { worker, request, .. } = *exchange;
     let path = request.head.path(&request.bytes);
     let serves = request.peer.serves;
     if serves == Serves::Apis && revision.live.logins.own(path) {
@@ -164,11 +160,11 @@ fn service<'a, 'e: 'a>(
     exchange: &mut Exchange<'e>,
     revision: &'a Compiled,
 ) -> Result<Routed<'a>, Box<Fault>> {
-    let Exchange { worker, request, record, .. } = exchange;
+    let Exchange { worker, request, .. } = *exchange;
     let integration = &revision.integration;
     let FoundService { routes, service, remainder, is_served } = integration.find(request)?;
     let api = worker.services.get(routes, &worker.pools);
-    record.api = Some(Rc::clone(&api.account));
+    exchange.record.api = Some(Rc::clone(&api.account));
     if !is_served {
         return Err(Fault::Denied(Denial::UnsupportedTransport).into());
     }
