@@ -317,6 +317,10 @@ impl Sender {
         &self.target
     }
 
+    pub(super) fn environment(&self) -> &RunEnvironment {
+        &self.environment
+    }
+
     /// The environment and the endpoints of the run that sends it.
     pub(super) fn surroundings(&self) -> (RunEnvironment, Option<ApiUpstream>) {
         (self.environment.clone(), self.upstream.clone())
