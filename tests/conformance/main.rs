@@ -41,6 +41,7 @@ mod resilience;
 mod response_cache;
 mod routing;
 mod schemas;
+mod services;
 mod sign_in;
 mod token_urls;
 mod tokens;

@@ -145,6 +145,15 @@ pub(crate) fn read_with_secrets(
     let is_valid = found.iter().all(|one| one.severity != Severity::Error);
     diagnostics.extend(found);
     settings.plans = plans;
+    // Plans of a control plane are not known yet.
+    let found = match settings.gateway.control_plane {
+        None => {
+            declarative::check_service_plans(&settings.integration.rules.services, &settings.plans)
+        }
+        Some(_) => Vec::new(),
+    };
+    let is_valid = is_valid && found.is_empty();
+    diagnostics.extend(found);
     if is_valid { Ok((settings, diagnostics)) } else { Err(ConfigurationError { diagnostics }) }
 }
 

@@ -21,7 +21,7 @@ use crate::credentials::{self, Presented};
 use crate::exchange::Exchange;
 use crate::introspect;
 use crate::request_body::{Unwanted, while_wanted};
-use crate::route::Route;
+use crate::route::{Route, Target};
 use crate::sign_in::{self, Refused};
 
 /// The caller. `None`: there is no credential, and none is needed. If only the network can tell whose a token is, the request
@@ -37,12 +37,15 @@ pub(crate) async fn authenticate<C: Client>(
 ) -> Result<Option<Rc<Caller>>, Box<Fault>> {
     let request = exchange.request;
     let api: &Api = &route.api.routes().api;
+    if route.needs_no_caller() {
+        return Ok(None);
+    }
     let now_s = exchange.worker.resources.coarse().unix_s;
     let certificate = request.accepted_for(revision.trusts.of(api), now_s);
     if api.mutual_tls && !certificate.any() {
         return Err(Fault::Denied(Denial::NoCertificate).into());
     }
-    let security = &route.operation()?.security;
+    let security = route.security()?;
     exchange.record.challenge = Challenge::of(security);
     let presented = credentials::find(request, (api, security), certificate.any(), revision);
     let presented = match (presented, sign_in::login_of(revision, api, security)) {
@@ -66,6 +69,9 @@ pub(crate) async fn authenticate<C: Client>(
         }
     };
     let confirmed = known.and_then(|caller| {
+        if !is_of_listed_issuer(revision, route.security().ok(), &caller) {
+            return Err(AuthFailure::UnknownIssuer);
+        }
         let worker = exchange.worker;
         let proofs = (&*worker.proofs, || worker.resources.exact());
         let nonce = credentials::confirm(proofs, revision, request, &presented, &caller)?;
@@ -150,7 +156,7 @@ fn granted(
     caller: Option<&Caller>,
 ) -> Result<Grant, Box<Fault>> {
     let is_created = route.api.routes().api.lifecycle == Lifecycle::Created;
-    let (accepts, caller) = match (&route.operation()?.security, caller) {
+    let (accepts, caller) = match (route.security()?, caller) {
         (Security::Open | Security::Required(_), None) if is_created => {
             return Err(Fault::Denied(Denial::Unsubscribed).into());
         }
@@ -165,8 +171,17 @@ fn granted(
     let quotas = &revision.quotas;
     let routes = route.api.routes();
     let to = (&*routes.api, routes.key);
-    let grant = rules::subscription(caller, to, quotas.subscribers.as_deref(), &quotas.plans);
-    let grant = grant.map_err(Fault::Denied)?;
+    let grant = match route.target {
+        // Applications subscribe to APIs, not to services.
+        Target::Service(_) if caller.kind == CredentialKind::Token => {
+            Grant { key_type: Some(caller.key_type), ..Grant::default() }
+        }
+        Target::Service(_) | Target::Operation(_) => {
+            let subscribers = quotas.subscribers.as_deref();
+            let grant = rules::subscription(caller, to, subscribers, &quotas.plans);
+            grant.map_err(Fault::Denied)?
+        }
+    };
     let granted = match (caller.kind, accepts) {
         (CredentialKind::Token, Some(Accepts { token: Some(rule), .. })) => {
             rules::grant(caller, rule)
@@ -200,7 +215,7 @@ pub(crate) fn assert_caller(
         key_type: route.key_type.unwrap_or_default(),
     };
     let presented = || {
-        let of = (&*routes.api, &route.operation().ok()?.security);
+        let of = (&*routes.api, route.security().ok()?);
         credentials::find(request, of, route.certificate.any(), revision).ok()?
     };
     let token = || match &route.session {
@@ -253,6 +268,14 @@ async fn ask<C: Client>(
         Identity::Rejected(failure) => Err(failure),
         Identity::Known(_) | Identity::Ask(_) => Err(failure),
     })
+}
+
+/// Whether the caller's issuer is among those that a service lists.
+fn is_of_listed_issuer(revision: &Compiled, security: Option<&Security>, caller: &Caller) -> bool {
+    let Some(Security::Required(accepts)) = security else { return true };
+    let Some(listed) = accepts.token.as_ref().map(|rule| &rule.issuers) else { return true };
+    let issuer = || revision.routes.issuers().get(caller.issuer?);
+    listed.is_empty() || issuer().is_some_and(|issuer| listed.contains(&issuer.name))
 }
 
 /// Whether the caller's issuer has the same number in two revisions.

@@ -38,7 +38,7 @@ impl Account {
     pub fn of(routes: Arc<Routes>) -> Self {
         let live = Arc::new(Live::new(&Settings::default(), ClientTls::insecure()));
         let integration = Integration::compile(&Snapshot::default(), &live.rules, None);
-        let quotas = Quotas::compile(&Snapshot::default(), &routes, None);
+        let quotas = Quotas::compile(&Snapshot::default(), &routes, &integration, None);
         let heavy = HeavyPool::start(0).expect("no thread is needed");
         let worker = Worker::new(
             SystemClock::default(),

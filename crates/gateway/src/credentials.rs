@@ -338,14 +338,6 @@ pub(crate) fn hide(request: &Request, api: &Api, logins: &Logins, edits: &mut He
     }
 }
 
-/// Removes the sessions of browsers from a request that is for a service without logins: its host may have some.
-pub(crate) fn hide_sessions(request: &Request, logins: &Logins, edits: &mut HeadEdits) {
-    let is_session = |pair: &[u8]| logins.own_cookie(pair);
-    if logins.have_cookies() && cookies(request).any(is_session) {
-        hide_cookies(request, is_session, edits);
-    }
-}
-
 /// Removes cookies with the names of sessions from a response: no upstream may sign a browser in.
 pub(crate) fn refuse_sessions(head: &mut Head, logins: &Logins) {
     let is_session = |(name, value): (&[u8], &[u8])| {

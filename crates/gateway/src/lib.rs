@@ -54,6 +54,7 @@ mod introspect;
 mod listen;
 mod mediate;
 mod message;
+mod outgoing_head;
 mod own_connections;
 mod pipeline;
 mod quotas;
@@ -210,12 +211,13 @@ impl Gateway {
         let clock = upstreams.clock.clone();
         upstreams.shared().set_client_tls(Arc::clone(&parts.client_tls));
         let routes = Arc::new(Routes::compile(snapshot, None));
+        let services = Integration::compile(snapshot, &settings.integration.rules, None);
         let current = Compiled {
             policies: PolicyTable::compile(&routes, None),
-            quotas: Quotas::compile(snapshot, &routes, None),
+            quotas: Quotas::compile(snapshot, &routes, &services, None),
             trusts: Trusts::compile(&routes, None),
             routes,
-            integration: Integration::compile(snapshot, &settings.integration.rules, None),
+            integration: services,
             live: Arc::new(Live::new(settings, parts.client_tls)),
         };
         let (meters, reconciliation) = meters(settings, &clock);
@@ -352,13 +354,15 @@ impl Gateway {
             let policies = PolicyTable::compile(&routes, Some(&current.policies));
             (policies, Trusts::compile(&routes, Some(&current.trusts)))
         };
-        let quotas = Quotas::compile(snapshot, &routes, Some((&current.routes, &current.quotas)));
+        let integration = Integration::compile(snapshot, rules, Some(&current.integration));
+        let before = Some((&*current.routes, &*current.quotas));
+        let quotas = Quotas::compile(snapshot, &routes, &integration, before);
         let next = Compiled {
             policies,
             quotas,
             trusts,
             routes,
-            integration: Integration::compile(snapshot, rules, Some(&current.integration)),
+            integration,
             live: Arc::clone(&current.live),
         };
         // Dropped here, not by a worker that has requests to serve.
@@ -379,6 +383,7 @@ impl Gateway {
     pub fn diagnostics(&self) -> Vec<Diagnostic> {
         let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let mut all = current.integration.diagnostics.clone();
+        all.extend_from_slice(current.quotas.diagnostics());
         all.extend(self.inbounds.diagnostics());
         all
     }
@@ -389,7 +394,8 @@ impl Gateway {
         self.upstreams.shared().set_client_tls(Arc::clone(&client_tls));
         let live = Arc::new(Live::new(settings, client_tls).keeping(&current.live));
         let integration = current.integration.with_rules(&live.rules);
-        let next = Compiled { live, integration, ..current.clone() };
+        let quotas = current.quotas.with_services(&integration);
+        let next = Compiled { live, integration, quotas, ..current.clone() };
         let last = std::mem::replace(&mut *current, next);
         self.publish(&current);
         drop(last);

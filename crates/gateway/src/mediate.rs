@@ -1,12 +1,12 @@
 //! Mediation of an exchange: what the gateway changes of a request before it is forwarded, and of the response.
 //!
 //! Life of a request: admit -> **mediate** -> forward -> **mediate** -> deliver. Most exchanges are forwarded as they
-//! are, but for a few header fields; others pass through the response cache, or through policies, which forward by
-//! themselves, as often as they say.
+//! are, but for a few header fields; others pass through the response cache. The messages of services and of operations
+//! with policies go through a flow of mediation, which sends requests by itself, as often as it needs.
 
 use std::rc::Rc;
 
-use model::{Api, Fault};
+use model::{Api, Fault, Operation};
 use wire::http1::{Field, Known};
 
 use crate::admission::Admitted;
@@ -17,8 +17,9 @@ use crate::compiled::Compiled;
 use crate::credentials;
 use crate::exchange::Exchange;
 use crate::forward::UpstreamResponse;
-use crate::integration::policies;
+use crate::integration;
 use crate::message::{HeadEdits, Request};
+use crate::outgoing_head;
 use crate::response::{Body, Response};
 use crate::route::Route;
 
@@ -27,13 +28,13 @@ pub(crate) enum Mediated {
     /// It is forwarded with these changes, and perhaps the cache looks at its response.
     Forward { edits: Box<HeadEdits>, caching: Option<Box<Caching>> },
     /// The response is there.
-    Response(Box<Response>),
+    Response(Response),
 }
 
 /// Changes a request, or finds its response.
 ///
 /// # Errors
-/// Any [`Fault`] of its policies.
+/// Any [`Fault`] of its flow.
 pub(crate) async fn mediate_request<C: Client>(
     exchange: &mut Exchange<'_>,
     revision: &Rc<Compiled>,
@@ -42,24 +43,24 @@ pub(crate) async fn mediate_request<C: Client>(
     client: &mut C,
 ) -> Result<Mediated, Box<Fault>> {
     let Exchange { worker, request, .. } = *exchange;
-    let (routes, operation) = (route.api.routes(), route.operation()?);
+    let routes = route.api.routes();
     let api: &Api = &routes.api;
-    if operation.policies.as_ref().is_some_and(|policies| policies.mediate_exchanges()) {
+    let Some(operation) = route.operation().filter(|operation| !has_flow(operation)) else {
         let admitted = std::mem::take(admitted);
         // Boxed, so that it does not enlarge every task.
-        let mediated = boxed(|| policies::respond(exchange, revision, route, admitted, client));
+        let mediated = boxed(|| integration::mediate(exchange, revision, route, admitted, client));
         let response = mediated.await?;
         if api.caches {
             caching::invalidate(worker, routes, request, response.head.status());
         }
-        return Ok(Mediated::Response(Box::new(response)));
-    }
+        return Ok(Mediated::Response(response));
+    };
     let mut caching = None;
     if api.caches {
         let is_personal = route.assertion.is_some() || is_personal(request, api);
         let default_s = operation.response_cache;
         match caching::look_up(worker, routes, route.set, request, is_personal, default_s) {
-            Looked::Hit(response) => return Ok(Mediated::Response(response)),
+            Looked::Hit(response) => return Ok(Mediated::Response(*response)),
             Looked::Miss(forwarded) => caching = Some(forwarded),
             Looked::Bypass => {}
         }
@@ -68,12 +69,13 @@ pub(crate) async fn mediate_request<C: Client>(
     if let Some(caching) = &caching {
         caching.validate(&mut edits);
     }
-    credentials::hide(request, api, &revision.live.logins, &mut edits);
-    worker.forwarded_certificates.write(request, &mut edits);
-    if let Some(signer) = &revision.live.backend_jwt {
-        signer.write(route.assertion.as_deref(), &mut edits);
-    }
+    outgoing_head::prepare(exchange, revision, route, &mut edits);
     Ok(Mediated::Forward { edits, caching })
+}
+
+/// Whether a flow of mediation carries the messages of an operation.
+fn has_flow(operation: &Operation) -> bool {
+    operation.policies.as_ref().is_some_and(|policies| policies.mediate_exchanges())
 }
 
 /// Changes the response to a request that was forwarded with these changes.

@@ -15,10 +15,10 @@ use crate::cross_origin;
 use crate::deliver::{Delivery, deliver};
 use crate::exchange::Exchange;
 use crate::forward::{Balancer, Forwarding};
-use crate::integration::{self, policies};
+use crate::integration::policies;
 use crate::mediate::{Mediated, mediate_request, mediate_response};
-use crate::message::{HeadEdits, Outgoing, Request, Serves};
-use crate::route::{Route, Routed, route};
+use crate::message::{HeadEdits, Outgoing, Request};
+use crate::route::{Route, Routed, Target, route};
 use crate::sign_in;
 use crate::throttle::throttle;
 use crate::worker::Worker;
@@ -35,16 +35,13 @@ pub(crate) async fn exchange<C: Client>(
     let mut exchange = Exchange::open(worker, request);
     let mut responded = async {
         parsed?;
-        if request.peer.serves != Serves::Apis {
-            // Boxed, so that it does not enlarge every task.
-            return boxed(|| integration::respond(&mut exchange, &revision, client)).await;
-        }
-        if revision.live.logins.own(request.head.path(&request.bytes)) {
-            return boxed(|| sign_in::respond(&mut exchange, &revision, client)).await;
-        }
         let mut route = match route(&mut exchange, &revision)? {
-            Routed::Operation(route) => route,
+            Routed::Target(route) => route,
             Routed::Own(response) => return Ok(*response),
+            // Boxed, so that it does not enlarge every task.
+            Routed::Login => {
+                return boxed(|| sign_in::respond(&mut exchange, &revision, client)).await;
+            }
         };
         let caller = authenticate(&mut exchange, &revision, &mut route, client).await?;
         let grant = authorise(&revision, &mut route, caller.as_deref())?;
@@ -62,7 +59,7 @@ pub(crate) async fn exchange<C: Client>(
                 drop(admitted);
                 mediate_response(&mut exchange, (edits, caching), response)?
             }
-            Mediated::Response(response) => *response,
+            Mediated::Response(response) => response,
         };
         cross_origin::mediate(request, route.api.routes(), &mut response.head.edits);
         Ok(response)
@@ -90,8 +87,12 @@ fn forwarding<'r>(
     to: &'r Balancer,
 ) -> Forwarding<'r> {
     let (retries, begun_us) = (&exchange.worker.tally.retries, exchange.record.started_us);
+    let operation = match route.target {
+        Target::Operation(number) => number,
+        Target::Service(_) => 0,
+    };
     Forwarding {
-        operation: route.operation,
+        operation,
         forward_fields: &route.api.routes().api.forward_fields,
         ..revision.live.forwarding(retries, to, begun_us)
     }

@@ -3,12 +3,13 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use model::{KeyType, Operation, PlanUse, Quantity, Snapshot};
+use model::{Diagnostic, KeyType, Operation, PlanUse, Quantity, Security, ServiceAccess, Snapshot};
 use stages::throttle::{Admitted, Allowance, Later, Refused};
 use stages::{ApiRoutes, PlanTable, Routes, Subscribers};
 use time::OffsetDateTime;
 use wire::http1::write;
 
+use crate::artefacts::Integration;
 use crate::deny::DenyTable;
 use crate::message::Head;
 
@@ -19,6 +20,7 @@ pub(crate) struct Quotas {
     /// `None`: callers need no subscription.
     pub(crate) subscribers: Option<Arc<Subscribers>>,
     rules: Arc<Rules>,
+    services: Arc<ServiceQuotas>,
 }
 
 /// What follows from plans and APIs alone.
@@ -30,9 +32,19 @@ struct Rules {
     apis: Vec<Option<ApiPlans>>,
 }
 
-#[derive(Debug)]
+/// What follows from plans and services.
+#[derive(Debug, Default)]
+struct ServiceQuotas {
+    /// By slot in the routes of services. `None`: nobody is authenticated, denied or limited there.
+    plans: Vec<Option<ApiPlans>>,
+    /// Plans of `[[service]]` that do not exist.
+    diagnostics: Vec<Diagnostic>,
+}
+
+#[derive(Debug, Default)]
 struct ApiPlans {
-    api: Option<PlanUse>,
+    /// Of all requests. An API has one at most.
+    all: Vec<PlanUse>,
     operations: Vec<Option<PlanUse>>,
     /// Those of its production and sandbox endpoints.
     backend: [Option<PlanUse>; 2],
@@ -43,6 +55,7 @@ impl Quotas {
     pub(crate) fn compile(
         snapshot: &Snapshot,
         routes: &Routes,
+        integration: &Integration,
         previous: Option<(&Routes, &Self)>,
     ) -> Arc<Self> {
         let plans = PlanTable::compile(&snapshot.plans, previous.map(|(_, known)| &known.plans));
@@ -56,7 +69,27 @@ impl Quotas {
             Some((_, known)) => Arc::clone(&known.rules),
             None => Arc::new(Rules::compile(snapshot, routes, &plans)),
         };
-        Arc::new(Self { plans, subscribers, rules })
+        let known = previous.map(|(_, known)| &*known.services);
+        let services = ServiceQuotas::compile(integration, &plans, rules.deny.is_some(), known);
+        Arc::new(Self { plans, subscribers, rules, services: Arc::new(services) })
+    }
+
+    /// The same with other services.
+    pub(crate) fn with_services(&self, integration: &Integration) -> Arc<Self> {
+        let Self { plans, subscribers, rules, .. } = self;
+        let known = Some(&*self.services);
+        let services = ServiceQuotas::compile(integration, plans, rules.deny.is_some(), known);
+        Arc::new(Self {
+            plans: Arc::clone(plans),
+            subscribers: subscribers.clone(),
+            rules: Arc::clone(rules),
+            services: Arc::new(services),
+        })
+    }
+
+    /// The plans of services that do not exist.
+    pub(crate) fn diagnostics(&self) -> &[Diagnostic] {
+        &self.services.diagnostics
     }
 
     /// `None`: nobody is denied.
@@ -65,15 +98,17 @@ impl Quotas {
     }
 
     /// The plans of an API and of one of its operations.
-    pub(crate) fn of(
-        &self,
-        routes: &ApiRoutes,
-        operation: usize,
-    ) -> (Option<PlanUse>, Option<PlanUse>) {
+    pub(crate) fn of(&self, routes: &ApiRoutes, operation: usize) -> (&[PlanUse], Option<PlanUse>) {
         match self.rules.apis.get(routes.slot as usize) {
-            Some(Some(plans)) => (plans.api, plans.operations.get(operation).copied().flatten()),
-            Some(None) | None => (None, None),
+            Some(Some(plans)) => (&plans.all, plans.operations.get(operation).copied().flatten()),
+            Some(None) | None => (&[], None),
         }
+    }
+
+    /// The plans of a service. `None`: nobody is authenticated, denied or limited there.
+    pub(crate) fn of_service(&self, routes: &ApiRoutes) -> Option<&[PlanUse]> {
+        let plans = self.services.plans.get(routes.slot as usize)?.as_ref()?;
+        Some(&plans.all)
     }
 
     /// What requests to the endpoints of this type use, whoever sends them.
@@ -99,7 +134,45 @@ impl Rules {
     }
 }
 
+impl ServiceQuotas {
+    /// `denies`: some clients may call nothing.
+    fn compile(
+        integration: &Integration,
+        plans: &PlanTable,
+        denies: bool,
+        previous: Option<&Self>,
+    ) -> Self {
+        let mut all = Vec::new();
+        all.resize_with(integration.routes.slots(), || None);
+        for routes in integration.routes.apis() {
+            if let Some(entry) = all.get_mut(routes.slot as usize) {
+                *entry = ApiPlans::of_service(routes, plans, denies);
+            }
+        }
+        let diagnostics = integration.unknown_plans(|name| plans.has(name));
+        let is_known = previous.is_some_and(|previous| previous.diagnostics == diagnostics);
+        for diagnostic in diagnostics.iter().filter(|_| !is_known) {
+            tracing::error!("{diagnostic}");
+        }
+        Self { plans: all, diagnostics }
+    }
+}
+
 impl ApiPlans {
+    fn of_service(routes: &ApiRoutes, plans: &PlanTable, denies: bool) -> Option<Self> {
+        let ServiceAccess { security, plans: names } = routes.api.service.as_ref()?;
+        let has_custom = plans.custom(&routes.api.base_path).next().is_some();
+        if *security == Security::Open && names.is_empty() && !denies && !has_custom {
+            return None;
+        }
+        let uses = |name: &String| PlanUse {
+            plan: plans.number(name),
+            key: routes.service_key(name),
+            burst: None,
+        };
+        Some(Self { all: names.iter().map(uses).collect(), ..Self::default() })
+    }
+
     fn of(routes: &ApiRoutes, plans: &PlanTable) -> Option<Self> {
         let api = &routes.api;
         let backend = [KeyType::Production, KeyType::Sandbox].map(|key_type| {
@@ -117,7 +190,7 @@ impl ApiPlans {
             Some(uses(plan, routes.operation_key(operation)))
         };
         Some(Self {
-            api: api.plan.as_ref().map(|plan| uses(plan, routes.key)),
+            all: api.plan.iter().map(|plan| uses(plan, routes.key)).collect(),
             operations: api.operations.iter().map(of_operation).collect(),
             backend,
         })

@@ -1,27 +1,40 @@
-//! Routing: which operation of which API a request is for.
+//! Routing: which operation of which API, or which service, a request is for.
 //!
-//! Life of a request: **route** -> authenticate. The routes are those of `stages::route`.
+//! Life of a request: **route** -> authenticate. The routes are those of `stages::route`; the listener of the request
+//! decides whether they are those of APIs or of services.
 
 use std::rc::Rc;
 use std::sync::Arc;
 
-use model::{Denial, Fault, KeyType, Lifecycle, Operation};
+use base::Method;
+use model::{Denial, Fault, KeyType, Lifecycle, MethodSet, Operation, Security};
 use stages::authorise;
 use stages::sign_in::Session;
 
+use crate::artefacts::{FoundService, Service};
 use crate::client_trust::AcceptedFor;
 use crate::compiled::Compiled;
 use crate::cross_origin;
 use crate::exchange::Exchange;
 use crate::forward::Balancer;
+use crate::message::{Request, Serves};
 use crate::response::Response;
 use crate::worker_api::WorkerApi;
 
+/// What serves a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Target {
+    /// The operation of the API with this number.
+    Operation(usize),
+    /// A service of artefacts.
+    Service(Service),
+}
+
 /// Where a request goes.
 pub(crate) struct Route<'a> {
+    /// The API, or the service as an API without operations.
     pub(crate) api: Rc<WorkerApi>,
-    /// The number of the operation.
-    pub(crate) operation: usize,
+    pub(crate) target: Target,
     /// The path below the API's base path.
     pub(crate) remainder: &'a [u8],
     /// For which of the API's endpoints the client's certificate is accepted.
@@ -38,21 +51,57 @@ pub(crate) struct Route<'a> {
     pub(crate) set: usize,
 }
 
-impl Route<'_> {
-    /// # Errors
-    /// There is none of this number, which no route has.
-    pub(crate) fn operation(&self) -> Result<&Operation, Box<Fault>> {
-        let operations = &self.api.routes().api.operations;
-        let operation = operations.get(self.operation);
-        Ok(operation.ok_or(Fault::Denied(Denial::NoResource))?)
+impl<'a> Route<'a> {
+    /// One whose caller is not known yet.
+    fn new(api: Rc<WorkerApi>, target: Target, remainder: &'a [u8]) -> Self {
+        Self {
+            api,
+            target,
+            remainder,
+            certificate: AcceptedFor::default(),
+            key_type: None,
+            has_token: false,
+            session: None,
+            assertion: None,
+            set: 0,
+        }
     }
 
-    /// Chooses the endpoints for the caller's kind of key.
+    /// The operation. `None`: the request is for a service.
+    pub(crate) fn operation(&self) -> Option<&Operation> {
+        match self.target {
+            Target::Operation(number) => self.api.routes().api.operations.get(number),
+            Target::Service(_) => None,
+        }
+    }
+
+    /// The credentials that the target requires.
     ///
     /// # Errors
-    /// The operation has none for it.
+    /// The target does not exist, which no route has.
+    pub(crate) fn security(&self) -> Result<&Security, Box<Fault>> {
+        let security = match self.target {
+            Target::Operation(_) => self.operation().map(|operation| &operation.security),
+            Target::Service(_) => self.api.routes().api.service.as_ref().map(|of| &of.security),
+        };
+        Ok(security.ok_or(Fault::Denied(Denial::NoResource))?)
+    }
+
+    /// Whether it is a service that any client may call, which is known when it is loaded.
+    pub(crate) fn needs_no_caller(&self) -> bool {
+        match self.target {
+            Target::Operation(_) => false,
+            Target::Service(_) => matches!(self.security(), Ok(Security::Open)),
+        }
+    }
+
+    /// Chooses the endpoints for the caller's kind of key. A service names its own.
+    ///
+    /// # Errors
+    /// The operation has no endpoints of that kind.
     pub(crate) fn choose_endpoints(&mut self) -> Result<(), Box<Fault>> {
-        let set = authorise::upstream(&self.api.routes().api, self.operation()?, self.key_type);
+        let Some(operation) = self.operation() else { return Ok(()) };
+        let set = authorise::upstream(&self.api.routes().api, operation, self.key_type);
         self.set = set.map_err(Fault::Denied)?;
         Ok(())
     }
@@ -71,26 +120,88 @@ impl Route<'_> {
     }
 }
 
+/// The result of routing.
 pub(crate) enum Routed<'a> {
-    Operation(Route<'a>),
+    Target(Route<'a>),
     /// The gateway's own response.
     Own(Box<Response>),
+    /// A path of a login, where a browser signs in or out.
+    Login,
+}
+
+/// Finds what serves a request on its listener.
+///
+/// # Errors
+/// [`Fault::Denied`].
+pub(crate) fn route<'a, 'e: 'a>(
+    exchange: &mut Exchange<'e>,
+    revision: &'a Compiled,
+) -> Result<Routed<'a>, Box<Fault>> {
+    let Exchange { worker, request, .. } = *exchange;
+    let path = request.head.path(&request.bytes);
+    let serves = request.peer.serves;
+    if serves == Serves::Apis && revision.live.logins.own(path) {
+        return Ok(Routed::Login);
+    }
+    if path == b"*" {
+        return Ok(Routed::Own(Box::new(worker.own_response(200))));
+    }
+    match serves {
+        Serves::Apis => operation(exchange, revision),
+        Serves::Integration | Serves::Inbound(_) => service(exchange, revision),
+    }
+}
+
+/// Finds the service, and records it even if it is not served on this transport.
+///
+/// # Errors
+/// [`Fault::Denied`].
+fn service<'a, 'e: 'a>(
+    exchange: &mut Exchange<'e>,
+    revision: &'a Compiled,
+) -> Result<Routed<'a>, Box<Fault>> {
+    let Exchange { worker, request, .. } = *exchange;
+    let integration = &revision.integration;
+    let FoundService { routes, service, remainder, is_served } = integration.find(request)?;
+    let api = worker.services.get(routes, &worker.pools);
+    exchange.record.api = Some(Rc::clone(&api.account));
+    if !is_served {
+        return Err(Fault::Denied(Denial::UnsupportedTransport).into());
+    }
+    if let Service::Api(number) = service {
+        let methods = || integration.methods(number, request, remainder);
+        if let Some(fields) = cross_origin::preflight(request, routes, methods) {
+            return Ok(Routed::Own(Box::new(worker.own_response_with(204, &fields))));
+        }
+        if let Some(allow) = allowed(request, methods) {
+            return Ok(Routed::Own(Box::new(worker.own_response_with(200, allow.as_bytes()))));
+        }
+    }
+    Ok(Routed::Target(Route::new(api, Target::Service(service), remainder)))
+}
+
+/// The `Allow` of the response to `OPTIONS` for resources with other methods alone. Source: Synapse's
+/// `Resource.sendOptions`.
+fn allowed(request: &Request, methods: impl FnOnce() -> MethodSet) -> Option<String> {
+    if request.head.method() != Method::Options {
+        return None;
+    }
+    let all = methods();
+    let is_mediated = all.is_empty() || all.contains(Method::Options);
+    (!is_mediated).then(|| format!("Allow: {all}\r\n"))
 }
 
 /// Finds the operation, and records what is known of it even if there is none.
 ///
 /// # Errors
 /// [`Fault::Denied`].
-pub(crate) fn route<'a>(
-    exchange: &mut Exchange<'a>,
-    revision: &Compiled,
+fn operation<'a, 'e: 'a>(
+    exchange: &mut Exchange<'e>,
+    revision: &'a Compiled,
 ) -> Result<Routed<'a>, Box<Fault>> {
     let Exchange { worker, request, record, .. } = exchange;
     let (head, bytes) = (&request.head, request.bytes.as_slice());
     let (host, path) = (head.host(bytes), head.path(bytes));
-    if path == b"*" {
-        return Ok(Routed::Own(Box::new(worker.own_response(200))));
-    }
     let (api, remainder, found) =
         match revision.routes.find(host, head.method(), path, request.secure) {
             Ok(found) => (Some(found.api), found.remainder, Ok(found.operation)),
@@ -121,15 +232,5 @@ pub(crate) fn route<'a>(
         return Ok(Routed::Own(Box::new(worker.own_response_with(204, &fields))));
     }
     let operation = found.map_err(Fault::Denied)?;
-    Ok(Routed::Operation(Route {
-        api,
-        operation,
-        remainder,
-        certificate: AcceptedFor::default(),
-        key_type: None,
-        has_token: false,
-        session: None,
-        assertion: None,
-        set: 0,
-    }))
+    Ok(Routed::Target(Route::new(api, Target::Operation(operation), remainder)))
 }

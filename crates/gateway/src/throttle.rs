@@ -14,7 +14,7 @@ use crate::compiled::Compiled;
 use crate::conditions::Conditions;
 use crate::exchange::Exchange;
 use crate::quotas::Quota;
-use crate::route::Route;
+use crate::route::{Route, Target};
 
 /// Counts the request, unless it is denied or a limit is reached.
 ///
@@ -29,6 +29,13 @@ pub(crate) fn throttle(
 ) -> Result<(), Box<Fault>> {
     let Exchange { worker, request, record, .. } = exchange;
     let quotas = &revision.quotas;
+    let (all, of_operation) = match route.target {
+        Target::Operation(number) => quotas.of(route.api.routes(), number),
+        Target::Service(_) => match quotas.of_service(route.api.routes()) {
+            Some(all) => (all, None),
+            None => return Ok(()),
+        },
+    };
     let address = || request.client_address(&revision.live.trusted_proxies);
     if let Some(deny) = quotas.deny() {
         let base_path = &route.api.routes().api.base_path;
@@ -50,19 +57,20 @@ pub(crate) fn throttle(
         kept: quotas.plans.claims(),
         claims: OnceCell::new(),
     };
-    let (of_api, of_operation) = quotas.of(routes, route.operation);
     let own = [
-        (Level::Api, of_api),
         (Level::Operation, of_operation),
         (Level::Subscription, grant.subscription),
         (Level::Application, grant.application),
     ];
     let own = own.into_iter().filter_map(|(level, of)| Some((level, of?)));
+    let all = all.iter().map(|of| (Level::Api, *of));
     let custom = quotas.plans.custom(&routes.api.base_path).map(|of| (Level::Custom, of));
     let chosen = |(level, of)| (level, quotas.plans.choose(of, |condition| met.meets(condition)));
-    let environment = authorise::environment(&routes.api, route.operation()?, route.key_type);
-    let backend = quotas.backend(routes, environment).map(|of| (Level::Backend, of));
-    let uses = own.chain(custom).chain(backend).map(chosen);
+    let backend = route.operation().and_then(|operation| {
+        let environment = authorise::environment(&routes.api, operation, route.key_type);
+        Some((Level::Backend, quotas.backend(routes, environment)?))
+    });
+    let uses = all.chain(own).chain(custom).chain(backend).map(chosen);
     if uses.clone().next().is_none() {
         return Ok(());
     }

@@ -7,9 +7,11 @@ mod host;
 use std::sync::Arc;
 
 use host::{World, program};
+use model::{Api, Operation, Place, Policies, Policy, Security};
 use penstock_mediation::{
-    Answer, Ask, AskId, Body, BodyUse, Code, Detour, Direction, Event, Exchange, Failure, Flow,
-    Format, Message, Passage, PlainHead, Program, Run, Source, Target,
+    Answer, ApiPolicies, Arrival, Ask, AskId, Body, BodyUse, Code, Detour, Direction, Event,
+    Exchange, Failure, Flow, Format, Message, Passage, PlainHead, Program, Properties, Run, Source,
+    Target,
 };
 use xpath::Budget;
 
@@ -393,5 +395,74 @@ fn whatever_else_a_flow_does_needs_a_run() {
         named("both"),
     ] {
         needs_a_run(&artefacts);
+    }
+}
+
+/// The program and the flow of an operation with these policies.
+fn policies(request: &[&str], response: &[&str]) -> (Arc<Program>, Flow) {
+    let policies = |names: &[&str]| -> Vec<_> {
+        let policy = |name: &&str| Policy {
+            name: (*name).to_owned(),
+            parameters: vec![("headerName".to_owned(), "x-a".to_owned())],
+            place: Place { line: 1, column: 1 },
+        };
+        names.iter().map(policy).collect()
+    };
+    let all =
+        Policies { request: policies(request), response: policies(response), fault: Vec::new() };
+    let operation = Operation {
+        method: base::Method::Get,
+        template: "/*".to_owned(),
+        security: Security::Open,
+        production: None,
+        sandbox: None,
+        plan: None,
+        policies: Some(Arc::new(all)),
+        response_cache: None,
+    };
+    let api = Api {
+        operations: vec![operation],
+        ..Api::new(String::new(), String::new(), "/a".to_owned())
+    };
+    let compiled = ApiPolicies::compile(&api).unwrap();
+    let flow = compiled.operations[0].unwrap().flow;
+    (compiled.program, flow)
+}
+
+#[test]
+fn an_operation_whose_policies_are_for_responses_needs_no_run_until_there_is_one() {
+    for (request, response, passes) in [
+        (&[][..], &["removeHeader"][..], true),
+        (&["removeHeader"], &["removeHeader"], false),
+        (&["removeHeader"], &[], false),
+    ] {
+        let (program, flow) = policies(request, response);
+        let world = World::of(&program);
+        for (what, message) in requests() {
+            let found = program.passes_through(&flow, &message, &world, &Budget::default());
+            let Ok(Passage { target, response: Some(after) }) = found else {
+                assert!(!passes, "{what}: {found:?}");
+                continue;
+            };
+            assert!(passes, "{what}");
+            // A run from the beginning sends the same message there.
+            let run = |message| Run::new(Arc::clone(&program), flow, message, Budget::default());
+            let (_, exchange) = sent(&mut run(message), &world);
+            assert_eq!(exchange.target, target, "{what}");
+            let kept = (Properties::default(), Arrival::default());
+            let (mut run, ask) =
+                Run::sent(Arc::clone(&program), flow, kept, Budget::default(), after);
+            let head = PlainHead {
+                fields: vec![("x-a".to_owned(), "1".to_owned()), ("b".to_owned(), "2".to_owned())],
+                ..PlainHead::default()
+            };
+            let body = Body::streaming(Format::Json);
+            run.answer(
+                ask,
+                Answer::Response(Message::new(Direction::Response, Box::new(head), body)),
+            );
+            let Event::Respond(response, _) = run.next(&world) else { panic!("{what}") };
+            assert_eq!(fields(&response), ["b: 2"], "{what}");
+        }
     }
 }

@@ -51,6 +51,8 @@ pub struct Api {
     pub subscription: bool,
     /// Protocols besides `websocket` that may be tunnelled after a 101, in lower case.
     pub upgrades: Vec<String>,
+    /// Security and plans of a service of artefacts, which has no operations. `None`: an API with operations.
+    pub service: Option<ServiceAccess>,
     /// In file order. No two have the same method and template.
     pub operations: Vec<Operation>,
     /// Endpoint sets, referred to by index.
@@ -91,6 +93,7 @@ impl Api {
             lifecycle: Lifecycle::Published,
             subscription: true,
             upgrades: Vec::new(),
+            service: None,
             operations: Vec::new(),
             upstreams: Vec::new(),
             named_upstreams: Vec::new(),
@@ -201,7 +204,8 @@ impl Accepts {
     /// Tokens only.
     #[must_use]
     pub fn token(scopes: ScopeRule) -> Self {
-        Self { token: Some(TokenRule { scopes, of: None }), ..Self::default() }
+        let rule = TokenRule { scopes, of: None, issuers: Vec::new() };
+        Self { token: Some(rule), ..Self::default() }
     }
 }
 
@@ -211,6 +215,23 @@ pub struct TokenRule {
     pub scopes: ScopeRule,
     /// `None`: both types.
     pub of: Option<TokenType>,
+    /// Names of the issuers whose tokens are accepted; empty: all that are configured.
+    pub issuers: Vec<String>,
+}
+
+/// Who may call a service of artefacts, and how often.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServiceAccess {
+    pub security: Security,
+    /// Names of the plans for all its requests together. All of them apply.
+    pub plans: Vec<String>,
+}
+
+/// Any client may call it, without limits.
+impl Default for ServiceAccess {
+    fn default() -> Self {
+        Self { security: Security::Open, plans: Vec::new() }
+    }
 }
 
 /// Where a request has its API key.

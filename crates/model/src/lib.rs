@@ -23,7 +23,7 @@ mod upstream;
 
 pub use api::{
     Accepts, Api, BackendLimits, ClientTrust, Cors, IDENTITY_FIELDS, KeyPlace, Lifecycle,
-    Operation, ScopeRule, Security, TokenRule, Transports, TrustedClients,
+    Operation, ScopeRule, Security, ServiceAccess, TokenRule, Transports, TrustedClients,
 };
 pub use application::{
     Application, ApplicationKey, Applications, KeyCredential, Permitted, Subscription,
@@ -50,9 +50,10 @@ pub use settings::{
     AccessLog, AdminSettings, ApiKeySettings, ArtefactRules, BackendJwt, CertificateFiles,
     ClientCertificates, ControlSettings, EndpointTls, FaultStatus, Feed, FeedRequest,
     GatewaySettings, Http2Listeners, IntegrationSettings, Introspection, IssuerSettings, KeySource,
-    LdapSettings, LogFormat, LogSettings, Login, PlanFiles, PlanText, QuotaSettings, Settings,
-    SniCertificate, StoreSettings, TlsSettings, TokenLifetimes, TrustedIssuer, UpstreamTls, User,
-    UserMapping, UserProvider, VaultField, VaultLogin, VaultRequest, VaultSettings, WhenDown,
+    LdapSettings, LogFormat, LogSettings, Login, PlanFiles, PlanText, QuotaSettings, ServiceRules,
+    Settings, SniCertificate, StoreSettings, TlsSettings, TokenLifetimes, TrustedIssuer,
+    UpstreamTls, User, UserMapping, UserProvider, VaultField, VaultLogin, VaultRequest,
+    VaultSettings, WhenDown,
 };
 pub use snapshot::{ApiState, Issuer, LoadedApi, Snapshot};
 pub use upstream::{

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use base::limits;
 
-use crate::{BackendClient, BackendCredential, Cors, Plans};
+use crate::{BackendClient, BackendCredential, Cors, Place, Plans, ServiceAccess};
 
 /// All settings of `penstock gateway --config`. Relative paths are resolved against the file's folder.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -176,13 +176,29 @@ pub struct IntegrationSettings {
     pub rules: ArtefactRules,
 }
 
-/// What `[integration]` says of all artefacts.
+/// Settings of `[integration]` and `[[service]]` for artefacts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ArtefactRules {
     /// `cors_origins` and `cors_headers`: the rules of all Synapse APIs; absent: they answer no cross-origin request.
     pub cors: Option<Cors>,
     /// `json_*`: how XML becomes JSON, by the names of Synapse's properties. All are valid.
     pub json: BTreeMap<&'static str, String>,
+    /// `[[service]]`. No two have the same name.
+    pub services: Vec<ServiceRules>,
+}
+
+/// `[[service]]`: security and plans of the services with a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServiceRules {
+    /// `name`: the name of a proxy service, of a Synapse API with or without its version, or of an inbound endpoint.
+    pub name: String,
+    pub access: ServiceAccess,
+    /// The file of the section.
+    pub file: PathBuf,
+    /// The position of the name.
+    pub place: Place,
+    /// The position of each plan.
+    pub plan_places: Vec<Place>,
 }
 
 /// `[gateway] plans`

@@ -122,6 +122,12 @@ impl PlanTable {
         found.or_else(|| self.numbers.get(&name.to_ascii_lowercase())).copied().unwrap_or(CLOSED)
     }
 
+    /// Whether there is a plan of this name.
+    #[must_use]
+    pub fn has(&self, name: &str) -> bool {
+        self.source.get(name).is_some()
+    }
+
     pub(crate) fn get(&self, number: u32) -> Option<&Plan> {
         self.plans.get(number as usize).or(self.plans.first()).map(|plan| &**plan)
     }

@@ -54,7 +54,7 @@ fn check(paths: &[PathBuf]) -> (usize, Vec<Diagnostic>) {
     // API descriptions alone are checked as if the configuration had an issuer.
     let mut defaults = Defaults::default();
     let (mut files, mut diagnostics) = (configurations.len(), Vec::new());
-    let mut applications = Vec::new();
+    let (mut applications, mut services) = (Vec::new(), Vec::new());
     for configuration in &configurations {
         match follow::read_settings(configuration) {
             Ok((settings, warnings)) => {
@@ -64,6 +64,7 @@ fn check(paths: &[PathBuf]) -> (usize, Vec<Diagnostic>) {
                 apis.extend(settings.gateway.apis);
                 artefacts.extend(settings.integration.artefacts);
                 applications.extend(settings.gateway.applications);
+                services.extend(settings.integration.rules.services);
             }
             Err(invalid) => diagnostics.extend(invalid.diagnostics),
         }
@@ -71,7 +72,9 @@ fn check(paths: &[PathBuf]) -> (usize, Vec<Diagnostic>) {
     let checked = follow::check(&apis, &artefacts, &applications, &defaults, &fetch_alone());
     files += checked.files;
     diagnostics.extend(checked.diagnostics);
-    diagnostics.extend(Compiler::compile_set(&checked.readable).1);
+    let (program, found) = Compiler::compile_set(&checked.readable);
+    diagnostics.extend(found);
+    diagnostics.extend(program.check_services(&services));
     (files, diagnostics)
 }
 

@@ -20,6 +20,7 @@ mod quotas;
 mod render;
 mod secret;
 mod sections;
+mod services;
 mod snippets;
 mod table;
 mod users;
@@ -42,6 +43,7 @@ pub use manual::{MANUAL, manual_markdown};
 pub use plans::{ReadPlans, check_published_plan, read_plans, read_published_plan, shipped};
 pub(crate) use plans::{check_name as check_plan, period_of};
 pub use render::{ControlPlane, FirstStart, render_default};
+pub use services::check_plans as check_service_plans;
 
 /// Reads the configuration file. Relative paths are joined to the folder of `file`. `env` and
 /// `read_file` read secrets from an environment variable or a file; the latter's error is for a

@@ -9,7 +9,8 @@ use expression::mapping::Rules;
 use model::{
     AccessLog, AdminSettings, ArtefactRules, CertificateFiles, ClientCertificates, Cors,
     EndpointTls, FaultStatus, GatewaySettings, Http2Listeners, IntegrationSettings, LogFormat,
-    LogSettings, Place, PlanFiles, Settings, SniCertificate, TlsSettings, UpstreamTls,
+    LogSettings, Place, PlanFiles, ServiceRules, Settings, SniCertificate, TlsSettings,
+    UpstreamTls,
 };
 use toml::Spanned;
 use toml::de::DeTable;
@@ -21,6 +22,7 @@ use super::issuers;
 use super::logins;
 use super::manual::MANUAL;
 use super::quotas;
+use super::services;
 use super::table::Table;
 use super::users;
 use super::vault;
@@ -48,6 +50,7 @@ pub(super) fn settings(
     let state = of_gateway.get("data").map(|_| gateway.data.as_path());
     let store = root.section("store", "store", report);
     let issuers = issuers::read(&root, outside, report);
+    let services = services::read(&root, &issuers, integration.is_present(), report);
     let settings = Settings {
         control: control::read(&control, &store, outside, report),
         quotas: quotas::read(&root.section("quotas", "quotas", report), outside, report),
@@ -58,7 +61,7 @@ pub(super) fn settings(
         ),
         snapshot: snapshot(&root.section("snapshot", "snapshot", report), state, outside, report),
         gateway,
-        integration: self::integration(&integration, outside, report),
+        integration: self::integration(&integration, services, outside, report),
         tls: tls(&root.section("tls", "tls", report), has_proxies, outside, report),
         admin: AdminSettings {
             listen: address(&root.section("admin", "admin", report), "listen", report)
@@ -180,6 +183,7 @@ fn gateway(
 
 fn integration(
     table: &Table<'_>,
+    services: Vec<ServiceRules>,
     outside: &Outside<'_>,
     report: &mut Report,
 ) -> IntegrationSettings {
@@ -194,7 +198,7 @@ fn integration(
     }
     let artefacts = paths(table, "artifacts", outside, report);
     let artefacts = artefacts.unwrap_or_else(|| vec![outside.path("artifacts/")]);
-    let rules = ArtefactRules { cors: cors(table, report), json: json(table, report) };
+    let rules = ArtefactRules { cors: cors(table, report), json: json(table, report), services };
     let http2 = table.get("http2").is_some().then(|| http2(table, report));
     IntegrationSettings { http, https, http2, artefacts, rules }
 }

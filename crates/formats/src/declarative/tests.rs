@@ -14,6 +14,7 @@ mod issuers;
 mod ldap;
 mod manual;
 mod providers;
+mod services;
 
 const SECRET: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
@@ -64,6 +65,11 @@ json_nil = true
 json_namespaces = true
 json_namespace_separator = "-"
 json_namespace_declarations = true
+[[service]]
+name = "StockQuote"
+security = ["resident", "partner"]
+scopes = ["quotes:read"]
+plans = ["10KPerMin", "50KPerMin"]
 [tls]
 cert = "tls.crt"
 key = "tls.key"
@@ -362,6 +368,17 @@ fn every_key_reaches_the_settings() {
     assert_eq!(integration.https, "127.0.0.1:8253".parse().ok());
     assert_eq!(integration.http2, Some(Http2Listeners { http: true, https: false }));
     assert_eq!(integration.artefacts, [Path::new("etc/orders.car"), Path::new("/srv/mi")]);
+    let [service] = integration.rules.services.as_slice() else { panic!("one section") };
+    let model::Security::Required(accepts) = &service.access.security else {
+        panic!("it has some")
+    };
+    let token = accepts.token.as_ref().expect("tokens are accepted");
+    assert_eq!(
+        (service.name.as_str(), token.issuers.as_slice()),
+        ("StockQuote", ["resident", "partner"].map(str::to_owned).as_slice())
+    );
+    assert_eq!(token.scopes, model::ScopeRule::AnyOf(vec!["quotes:read".to_owned()]));
+    assert_eq!(service.access.plans, ["10KPerMin", "50KPerMin"]);
     let cors = integration.rules.cors.as_ref().expect("it has origins");
     assert_eq!(cors.allow_origins, ["https://shop.example"]);
     assert_eq!(cors.allow_headers, ["X-Mine"]);

@@ -167,6 +167,7 @@ impl<'n> Document<'n> {
             lifecycle: settings.lifecycle,
             subscription: settings.subscription,
             upgrades: settings.upgrades,
+            service: None,
             operations: paths.found,
             upstreams: paths.upstreams.list,
             named_upstreams,

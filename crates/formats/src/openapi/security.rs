@@ -271,7 +271,7 @@ fn without_path_requirement(
     let levels = [operation, path, api];
     let optional = levels.into_iter().find_map(|level| level.application.optional);
     Security::Required(Accepts {
-        token: token.then_some(TokenRule { scopes, of }),
+        token: token.then_some(TokenRule { scopes, of, issuers: Vec::new() }),
         login,
         api_keys,
         optional: optional.unwrap_or_default(),

@@ -7,13 +7,14 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use base::Method;
 use expression::Budget;
 use mediation::{
     Bindings, Code, Compiler, Failure, InboundTarget, Memory, Program, SequenceId, Wsdl,
 };
 use model::{
-    Api, ApiState, Artefact, ArtefactRules, ArtefactSet, Cors, Denial, Diagnostic, Fault,
-    LoadedApi, Resource, Severity, Snapshot, Transports,
+    Api, ApiState, Artefact, ArtefactRules, ArtefactSet, Denial, Diagnostic, Fault, LoadedApi,
+    MethodSet, Place, Resource, Security, ServiceRules, Severity, Snapshot, Transports,
 };
 use stages::{ApiRoutes, NotFound, Routes};
 
@@ -56,8 +57,8 @@ pub(crate) enum Service {
     Main(SequenceId),
 }
 
-/// What a request is for.
-pub(crate) struct Target<'s, 'p> {
+/// The service that a request is for.
+pub(crate) struct FoundService<'s, 'p> {
     pub(crate) routes: &'s Arc<ApiRoutes>,
     pub(crate) service: Service,
     pub(crate) remainder: &'p [u8],
@@ -137,7 +138,10 @@ impl Integration {
             None => (Compiled { diagnostics: Vec::new(), ..new }, new.diagnostics),
         };
         let Compiled { artefacts, program, broken, .. } = compiled.whole(rules);
-        let served = services(&program, rules.cors.as_ref());
+        let unknown = program.check_services(&rules.services);
+        unknown.iter().for_each(|diagnostic| tracing::error!(target: LOG, "{diagnostic}"));
+        let diagnostics = [diagnostics, unknown].concat();
+        let served = services(&program, rules);
         let apis = served
             .iter()
             .map(|(_, api)| LoadedApi { api: Arc::clone(api), state: ApiState::Serving });
@@ -212,7 +216,10 @@ impl Integration {
     ///
     /// # Errors
     /// No service has the path; the budget of `dispatch.filter.pattern`.
-    pub(crate) fn find<'r>(&'r self, request: &'r Request) -> Result<Target<'r, 'r>, Box<Fault>> {
+    pub(crate) fn find<'r>(
+        &'r self,
+        request: &'r Request,
+    ) -> Result<FoundService<'r, 'r>, Box<Fault>> {
         let Serves::Inbound(port) = request.peer.serves else {
             return self.bound(request, |bindings| bindings.default);
         };
@@ -251,7 +258,7 @@ impl Integration {
         &'r self,
         request: &'r Request,
         is_right: impl Fn(&Bindings) -> bool,
-    ) -> Result<Target<'r, 'r>, Box<Fault>> {
+    ) -> Result<FoundService<'r, 'r>, Box<Fault>> {
         let found = self.at_path(request, |api| api.bindings.default)?;
         let found = found.ok_or(Fault::Denied(Denial::NoApi))?;
         let is_bound = match found.service {
@@ -275,17 +282,19 @@ impl Integration {
         &'r self,
         request: &'r Request,
         is_right: impl Fn(&mediation::Api) -> bool,
-    ) -> Result<Option<Target<'r, 'r>>, Box<Fault>> {
+    ) -> Result<Option<FoundService<'r, 'r>>, Box<Fault>> {
         let path = request.head.path(&request.bytes);
-        let is_proxy = |target: &Target<'_, '_>| matches!(target.service, Service::Proxy(_));
+        let is_proxy = |target: &FoundService<'_, '_>| matches!(target.service, Service::Proxy(_));
         let found = self.below(path, request)?;
         if !found.as_ref().is_some_and(is_proxy)
             && let Some((path, remainder)) = port_of_proxy(path)
             && let Some(proxy) = self.below(&path, request)?.filter(is_proxy)
         {
-            return Ok(Some(Target { remainder, ..proxy }));
+            return Ok(Some(FoundService { remainder, ..proxy }));
         }
-        let Some(Target { service: Service::Api(number), .. }) = &found else { return Ok(found) };
+        let Some(FoundService { service: Service::Api(number), .. }) = &found else {
+            return Ok(found);
+        };
         let host = String::from_utf8_lossy(request.head.host(&request.bytes));
         let is_right = |api: &mediation::Api| is_right(api) && api.is_at(&host, request.secure);
         if self.program.apis().get(*number).is_some_and(is_right) {
@@ -300,7 +309,7 @@ impl Integration {
         &'r self,
         request: &'r Request,
         is_right: impl Fn(&mediation::Api) -> bool,
-    ) -> Option<Target<'r, 'r>> {
+    ) -> Option<FoundService<'r, 'r>> {
         let path = request.head.path(&request.bytes);
         let rest = |api: &mediation::Api| {
             let rest = path.strip_prefix(api.base_path.as_bytes())?;
@@ -316,14 +325,14 @@ impl Integration {
         };
         let routes = self.routes.apis().find(|routes| is_its(routes.slot))?;
         let is_served = if request.secure { api.transports.https } else { api.transports.http };
-        Some(Target { routes, service, remainder, is_served })
+        Some(FoundService { routes, service, remainder, is_served })
     }
 
     fn below<'s, 'p>(
         &'s self,
         path: &'p [u8],
         request: &Request,
-    ) -> Result<Option<Target<'s, 'p>>, Box<Fault>> {
+    ) -> Result<Option<FoundService<'s, 'p>>, Box<Fault>> {
         let host = request.head.host(&request.bytes);
         // Services have no operations: what is found is their base path.
         let found = self.routes.find(host, request.head.method(), path, request.secure);
@@ -334,7 +343,7 @@ impl Integration {
         let service = self.services.get(routes.slot as usize).copied().flatten();
         let service = service.ok_or(Fault::Denied(Denial::NoApi))?;
         let is_served = denial != Denial::UnsupportedTransport;
-        Ok(Some(Target { routes, service, remainder, is_served }))
+        Ok(Some(FoundService { routes, service, remainder, is_served }))
     }
 
     /// A service that is selected by a predicate, independently of the path.
@@ -342,7 +351,7 @@ impl Integration {
         &'r self,
         request: &'r Request,
         is_it: impl Fn(Service) -> bool,
-    ) -> Result<Target<'r, 'r>, Box<Fault>> {
+    ) -> Result<FoundService<'r, 'r>, Box<Fault>> {
         let mut all = self.routes.apis();
         let found = all.find_map(|routes| {
             let service = self.services.get(routes.slot as usize).copied().flatten()?;
@@ -350,7 +359,41 @@ impl Integration {
         });
         let (routes, service) = found.ok_or(Fault::Denied(Denial::NoApi))?;
         let remainder = request.head.path(&request.bytes);
-        Ok(Target { routes, service, remainder, is_served: true })
+        Ok(FoundService { routes, service, remainder, is_served: true })
+    }
+
+    /// The methods of the resources of the API with this number, at a path below its base path.
+    pub(crate) fn methods(&self, api: usize, request: &Request, remainder: &[u8]) -> MethodSet {
+        let Some(api) = self.program.apis().get(api) else { return MethodSet::EMPTY };
+        let query = request.head.query(&request.bytes).unwrap_or_default();
+        let (rest, query) = (String::from_utf8_lossy(remainder), String::from_utf8_lossy(query));
+        let all = Method::NAMED.into_iter();
+        match api.methods(&rest, &query) {
+            None => all.fold(MethodSet::EMPTY, MethodSet::with),
+            Some(named) => all
+                .filter(|one| named.contains(&one.as_str()))
+                .fold(MethodSet::EMPTY, MethodSet::with),
+        }
+    }
+
+    /// The plans of `[[service]]` that do not exist. A service with such a plan admits nothing.
+    pub(crate) fn unknown_plans(&self, exists: impl Fn(&str) -> bool) -> Vec<Diagnostic> {
+        let named = self.rules.services.iter().flat_map(|rule| {
+            let plans = rule.access.plans.iter().zip(&rule.plan_places);
+            plans.map(move |(name, place)| (rule, name, *place))
+        });
+        let unknown = named.filter(|(_, name, _)| !exists(name));
+        let diagnostic = |(rule, name, place): (&ServiceRules, &String, Place)| Diagnostic {
+            severity: Severity::Error,
+            file: rule.file.clone(),
+            place: Some(place),
+            message: format!(
+                "there is no plan `{name}`: the service `{}` admits nothing",
+                rule.name
+            ),
+            help: Some("add it to plans.toml or to the control plane".to_owned()),
+        };
+        unknown.map(diagnostic).collect()
     }
 
     /// The ports of inbound endpoints, and whether they use TLS.
@@ -409,35 +452,49 @@ fn names(artefact: &Artefact) -> impl Iterator<Item = (model::ArtefactKind, Stri
 }
 
 /// The services of a program, each as an API without operations.
-fn services(program: &Program, cors: Option<&Cors>) -> Vec<(Service, Arc<Api>)> {
+fn services(program: &Program, rules: &ArtefactRules) -> Vec<(Service, Arc<Api>)> {
     let transports =
         |given: mediation::Transports| Transports { http: given.http, https: given.https };
     let proxies = program.proxies().iter().enumerate().map(|(number, proxy)| {
         let path = format!("/services/{}", proxy.name);
         let transports = transports(proxy.transports);
-        let api = Api { transports, ..Api::new(proxy.name.clone(), String::new(), path) };
+        let api = service(rules, &[&proxy.name], Api::new(proxy.name.clone(), String::new(), path));
+        let api = Api { transports, ..api };
         (Service::Proxy(number), Arc::new(api))
     });
     let apis = program.apis().iter().enumerate().map(|(number, api)| {
         let path = api.base_path.clone();
         let transports = transports(api.transports);
-        let cors = cors.cloned();
+        let cors = rules.cors.clone();
         let version = api.version.clone().unwrap_or_default();
-        let found = Api { transports, cors, ..Api::new(api.name.clone(), version, path) };
+        let found = Api::new(api.name.clone(), version, path);
+        let found = Api { transports, cors, ..service(rules, &[&api.key(), &api.name], found) };
         (Service::Api(number), Arc::new(found))
     });
     let inbounds = program.inbounds().iter().enumerate().map(|(number, inbound)| {
         // No path of a request begins like this.
         let path = format!("inbound:{}", inbound.name);
         let api = Api::new(inbound.name.clone(), String::new(), path);
+        let api = service(rules, &[&inbound.name], api);
         (Service::Inbound(number), Arc::new(api))
     });
     let main = program.sequence("main").map(|main| {
         let api = Api::new("main".to_owned(), String::new(), String::new());
+        let api = service(rules, &["main"], api);
         (Service::Main(main), Arc::new(api))
     });
     // Of two services with one path, the first is served: an API at `/` comes before.
     proxies.chain(apis).chain(inbounds).chain(main).collect()
+}
+
+/// An API without operations, with the security and the plans of the service with the first of these names that has some.
+/// A service that requires no credential passes on what clients send, as in Micro Integrator.
+fn service(rules: &ArtefactRules, names: &[&str], api: Api) -> Api {
+    let rule = |name: &&str| rules.services.iter().find(|rule| rule.name == **name);
+    let access =
+        names.iter().find_map(rule).map_or_else(Default::default, |rule| rule.access.clone());
+    let forward_auth_header = access.security == Security::Open;
+    Api { forward_auth_header, subscription: false, service: Some(access), ..api }
 }
 
 /// What a client gets if no sequence handles a failure.

@@ -321,6 +321,11 @@ impl Sender {
         &self.environment
     }
 
+    /// The environment and the endpoints of the run that sends it.
+    pub(super) fn surroundings(&self) -> (RunEnvironment, Option<ApiUpstream>) {
+        (self.environment.clone(), self.upstream.clone())
+    }
+
     /// Releases what was lent.
     pub(super) fn release(self, resources: &Resources) {
         match self.head {

@@ -1,6 +1,6 @@
-//! Integration: Synapse's proxies and APIs, served by mediation.
+//! Mediation by flows: the sequences of Synapse's services, and the policies of operations.
 //!
-//! Life of a request: route -> **mediate** -> deliver. A [`mediation::Run`] decides what happens to the message; this
+//! Life of a request: admit -> **mediate** -> deliver. A [`mediation::Run`] decides what happens to the message; this
 //! module sends what it asks to send, reads the bodies that it asks for, and hands its response to the pipeline.
 
 mod bodies;
@@ -24,32 +24,32 @@ use base::Method;
 use bytes::Bytes;
 use expression::Budget;
 use mediation::{
-    Asked, Body, BodyUse, Detour, Direction, Flow, Format, Found, Matched, Message, Program, Run,
-    SequenceId, Served,
+    Asked, Body, BodyUse, Detour, Direction, Flow, Format, Found, Matched, Message, Passage,
+    Program, Run, SequenceId, Served,
 };
 use model::{Denial, Fault};
 use wire::http1::BodyFraming;
 
 use crate::account::Record;
-use crate::admission::{Admitted, admit};
-use crate::artefacts::{Service, Target, fault_of};
+use crate::admission::Admitted;
+use crate::artefacts::{Service, fault_of};
 use crate::boxed::boxed;
 use crate::client::Client;
 use crate::compiled::{Compiled, Live};
-use crate::credentials;
-use crate::cross_origin;
 use crate::deliver::Stall;
 use crate::exchange::Exchange;
-use crate::flow::Held;
-use crate::forward::{IDENTITY, OwnBody};
+use crate::forward::OwnBody;
 use crate::gate::Pass;
 use crate::message::{Request, RequestCopy};
+use crate::outgoing_head;
 use crate::request_body::RequestBody;
-use crate::response::{Body as ResponseBody, Response};
+use crate::response::Response;
+use crate::route::{Route, Target};
 use crate::tasks;
 
 use environment::RunEnvironment;
-use own::{allowed, description, methods};
+use exchange::ApiUpstream;
+use own::description;
 use pass_through::{Passed, Passing};
 use response::deliverable;
 use session::{Outcome, Session};
@@ -57,145 +57,162 @@ use waiting::Waiting;
 
 pub use environment::variable;
 
-/// What a run starts with.
+/// A message that has arrived, and the flow that carries it.
 struct Start {
     flow: Flow,
     message: Box<Message>,
     budget: Budget,
+    environment: RunEnvironment,
+    /// The endpoints of the operation. `None`: a service, whose artefacts name their own.
+    upstream: Option<ApiUpstream>,
 }
 
-/// From the request to the response: through the service's sequences.
+impl Start {
+    /// Asks for a whole response if mediators read it. Returns whether that changes the message.
+    fn ask_for_readable(&mut self) -> bool {
+        let Flow { request, response, fault, .. } = self.flow;
+        let program = self.environment.program();
+        let is_read = |of| program.body_use(of) != BodyUse::Untouched;
+        let is_read = match self.upstream {
+            // What a service calls may respond to any of its sequences.
+            None => [request, response, fault].into_iter().flatten().any(is_read),
+            Some(_) => response.is_some_and(is_read),
+        };
+        is_read && ask_for_whole_body(&mut self.message)
+    }
+
+    fn passes_through(&self) -> Result<Passage, Detour> {
+        let Self { flow, message, budget, environment, .. } = self;
+        environment.program().passes_through(flow, message, environment, budget)
+    }
+}
+
+/// From an admitted request to its response, through the flow of its service or of its operation's policies. A request
+/// that the flow only sends on needs no run until its response is mediated.
 ///
 /// # Errors
 /// Any [`Fault`].
-pub(crate) async fn respond<C: Client>(
+pub(crate) async fn mediate<C: Client>(
     exchange: &mut Exchange<'_>,
     revision: &Rc<Compiled>,
+    route: &Route<'_>,
+    Admitted { early_upload, turn }: Admitted,
     client: &mut C,
 ) -> Result<Response, Box<Fault>> {
     let Exchange { worker, request, .. } = *exchange;
-    let integration = &revision.integration;
-    let (head, bytes) = (&request.head, request.bytes.as_slice());
-    if head.path(bytes) == b"*" {
-        return Ok(worker.own_response(200));
+    if let Some(description) = description(revision, route, request) {
+        return boxed(|| description.respond(worker, revision, request.peer.address)).await;
     }
-    let Target { routes, service: service_at, remainder, is_served } = integration.find(request)?;
-    let service = worker.services.get(routes, &worker.pools);
-    exchange.record.api = Some(Rc::clone(&service.account));
-    if !is_served {
-        return Err(Fault::Denied(Denial::UnsupportedTransport).into());
-    }
-    let prefix_len = head.path(bytes).len().saturating_sub(remainder.len());
-    if let Service::Api(number) = service_at
-        && let Some(fields) = cross_origin::preflight(request, routes, || {
-            methods(&integration.program, number, request, remainder)
-        })
-    {
-        return Ok(worker.own_response_with(204, &fields));
-    }
-    if let Service::Api(number) = service_at
-        && let Some(allow) = allowed(&integration.program, number, request, remainder)
-    {
-        return Ok(worker.own_response_with(200, allow.as_bytes()));
-    }
-    if let Some(description) = description(&integration.program, service_at, request, prefix_len) {
-        let _admitted = admit(exchange, &revision.live, &service, client).await?;
-        let client = request.peer.address;
-        let (content_type, text) = boxed(|| description.text(worker, revision, client)).await?;
-        let mut response = worker.own_response(200);
-        response.head.edits.append(b"Content-Type", content_type.as_bytes());
-        let body = Held::new(Bytes::from(text));
-        return Ok(Response { body: ResponseBody::Held(body), ..response });
-    }
-    let mut head = worker.resources.copy(request);
-    credentials::hide_sessions(request, &revision.live.logins, &mut head.edits);
-    head.prefix_len = prefix_len;
-    if !request.peer.trusted {
-        // No artefact believes what a client says of itself.
-        head.edits.remove_known(IDENTITY);
-    }
-    worker.forwarded_certificates.write(request, &mut head.edits);
-    if let Some(signer) = &revision.live.backend_jwt {
-        // It says nothing of callers here, and no client may.
-        signer.write(None, &mut head.edits);
-    }
-    let program = &integration.program;
-    let (flow, resource) =
-        flow(program, service_at, (request, &head), remainder, &mut exchange.record)?;
-    let Admitted { early_upload, turn } = admit(exchange, &revision.live, &service, client).await?;
-    let (framing, budget) = (request.head.framing(), budget(&revision.live));
-    let mut message = message(head, framing, revision.live.held_body_bytes_max);
-    message.arrival.secure = request.secure;
-    if let Service::Proxy(number) = service_at {
-        message.arrival.service = Some(Served::Proxy(number));
-    }
-    if let Some(resource) = resource {
-        resource.describe(&mut message, &budget).map_err(fault_of)?;
-    }
-    let environment = RunEnvironment::new(worker, &revision.live, program, Some(integration));
-    let mut waiting = Waiting { client, framing, early_upload, turn };
-    let mut found = program.passes_through(&flow, &message, &environment, &budget);
-    let mut held = None;
+    let mut start = start(exchange, revision, route)?;
+    let mut waiting = Waiting { client, framing: request.head.framing(), early_upload, turn };
+    let (mut found, mut held) = (start.passes_through(), None);
     if matches!(found, Err(Detour::Body)) {
         let (holding, stall) = (worker.holding(&revision.live), Stall::of(&revision.live));
         let bytes = boxed(|| waiting.hold(worker, &holding, stall)).await?;
-        message.hold(bytes.clone());
+        start.message.hold(bytes.clone());
         held = Some(bytes);
-        found = program.passes_through(&flow, &message, &environment, &budget);
+        found = start.passes_through();
         if found.is_ok() {
             worker.saturation.before_sending().await;
         }
     }
     let is_mediated = found.as_ref().is_ok_and(|passage| passage.response.is_some());
-    if is_mediated && ask_for_readable(&mut message, program, &flow) {
+    if is_mediated && start.ask_for_readable() {
         // What chooses sees what is sent.
-        found = program.passes_through(&flow, &message, &environment, &budget);
+        found = start.passes_through();
     }
     let passed = if let Ok(passage) = found {
-        let start = Start { flow, message, budget };
-        let passing = Passing::new(start, environment, passage, (request, held));
+        let passing = Passing::new(start, passage, (request, held));
         passing.pass(exchange, revision, &mut waiting).await?
     } else {
-        let start = Start { flow, message, budget };
-        Passed::Mediated(begin(exchange, revision, start, environment))
+        Passed::Mediated(begin(exchange, revision, start))
     };
-    let mut response = match passed {
-        Passed::Returned(response) => response,
+    match passed {
+        Passed::Returned(response) => Ok(response),
         // Boxed, so that it does not enlarge what passes through.
-        Passed::Mediated(session) => boxed(|| mediate(exchange, session, waiting)).await?,
-    };
-    cross_origin::mediate(request, routes, &mut response.head.edits);
-    Ok(response)
+        Passed::Mediated(session) => boxed(|| run(exchange, session, waiting)).await,
+    }
 }
 
-/// A run of the service's sequences.
-fn begin(
-    exchange: &Exchange<'_>,
+/// The message of a request, and its flow.
+///
+/// # Errors
+/// The service has no resource for the request, or the message is larger than the budget.
+fn start(
+    exchange: &mut Exchange<'_>,
     revision: &Rc<Compiled>,
-    start: Start,
-    environment: RunEnvironment,
-) -> Box<Session> {
-    let Start { flow, mut message, budget } = start;
-    let program = Arc::clone(environment.shared_program());
-    ask_for_readable(&mut message, &program, &flow);
-    session(exchange, revision, environment, Run::new(program, flow, message, budget))
+    route: &Route<'_>,
+) -> Result<Start, Box<Fault>> {
+    let Exchange { worker, request, .. } = *exchange;
+    let path_len = request.head.path(&request.bytes).len();
+    let mut head = worker.resources.copy(request);
+    head.prefix_len = path_len.saturating_sub(route.remainder.len());
+    outgoing_head::prepare(exchange, revision, route, &mut head.edits);
+    // Mediators read it from the head.
+    let RequestCopy { head: parsed, bytes, edits, .. } = &mut *head;
+    if let Some(query) = edits.take_query() {
+        parsed.shorten_query(bytes, &query);
+    }
+    match route.target {
+        Target::Service(service) => of_service(exchange, revision, (route, service), head),
+        Target::Operation(number) => policies::start(exchange, revision, (route, number), head),
+    }
+}
+
+/// The start of a request to a service.
+///
+/// # Errors
+/// As [`start`].
+fn of_service(
+    exchange: &mut Exchange<'_>,
+    revision: &Compiled,
+    (route, service): (&Route<'_>, Service),
+    head: Box<RequestCopy>,
+) -> Result<Start, Box<Fault>> {
+    let Exchange { worker, request, .. } = *exchange;
+    let (live, integration) = (&revision.live, &revision.integration);
+    let program = &integration.program;
+    let (flow, resource) =
+        flow(program, service, (request, &head), route.remainder, &mut exchange.record)?;
+    let budget = budget(live);
+    let mut message = message(head, request.head.framing(), live.held_body_bytes_max);
+    message.arrival.secure = request.secure;
+    if let Service::Proxy(number) = service {
+        message.arrival.service = Some(Served::Proxy(number));
+    }
+    if let Some(resource) = resource {
+        resource.describe(&mut message, &budget).map_err(fault_of)?;
+    }
+    let environment = RunEnvironment::new(worker, live, program, Some(integration));
+    Ok(Start { flow, message, budget, environment, upstream: None })
+}
+
+/// A run from the beginning of the flow.
+fn begin(exchange: &Exchange<'_>, revision: &Rc<Compiled>, mut start: Start) -> Box<Session> {
+    start.ask_for_readable();
+    let Start { flow, message, budget, environment, upstream } = start;
+    let run = Run::new(Arc::clone(environment.shared_program()), flow, message, budget);
+    session(exchange, revision, (environment, upstream), run)
 }
 
 fn session(
     exchange: &Exchange<'_>,
     revision: &Rc<Compiled>,
-    environment: RunEnvironment,
+    (environment, upstream): (RunEnvironment, Option<ApiUpstream>),
     run: Box<Run>,
 ) -> Box<Session> {
     let (worker, revision) = (exchange.worker.this(), Rc::clone(revision));
-    Session::new(worker, revision, Rc::clone(&exchange.request.peer), environment, run)
+    let mut session =
+        Session::new(worker, revision, Rc::clone(&exchange.request.peer), environment, run);
+    session.upstream = upstream;
+    session
 }
 
 /// The response of a run.
 ///
 /// # Errors
 /// Any [`Fault`].
-async fn mediate<B: RequestBody>(
+async fn run<B: RequestBody>(
     exchange: &mut Exchange<'_>,
     mut session: Box<Session>,
     waiting: Waiting<'_, B>,
@@ -204,13 +221,6 @@ async fn mediate<B: RequestBody>(
     let outcome = session.go(&mut waiting).await?;
     drop(waiting.as_mut().and_then(|waiting| waiting.turn.take()));
     conclude(exchange, session, outcome, waiting).await
-}
-
-/// If the sequences of `flow` read bodies, a whole one is asked for. Returns whether that changes the message.
-fn ask_for_readable(message: &mut Message, program: &Program, flow: &Flow) -> bool {
-    let sequences = [flow.request, flow.response, flow.fault];
-    let is_read = |of| program.body_use(of) != BodyUse::Untouched;
-    sequences.into_iter().flatten().any(is_read) && ask_for_whole_body(message)
 }
 
 /// Mediators read whole bodies, and no compressed ones. Returns whether the message asked for others.

@@ -1,41 +1,25 @@
-//! What the gateway responds to requests of services itself: their descriptions, and `OPTIONS`.
+//! Descriptions of services, which the gateway responds with itself.
 
 use std::net::IpAddr;
 
 use base::{Method, limits};
-use mediation::{Program, Wsdl};
-use model::{Denial, Fault, MethodSet};
+use bytes::Bytes;
+use mediation::Wsdl;
+use model::{Denial, Fault};
 
-use super::head::text;
 use crate::artefacts::Service;
 use crate::compiled::Compiled;
+use crate::flow::Held;
 use crate::forward::fetch::{self, Bounds, Content, FetchError, Fetched};
 use crate::message::Request;
+use crate::response::{Body, Response};
+use crate::route::{Route, Target};
 use crate::worker::Worker;
 
 /// The query for a WSDL.
 const WSDL: &[u8] = b"wsdl";
 /// The type of a WSDL.
 const XML: &str = "text/xml; charset=UTF-8";
-
-/// The methods of an API's resources at a path.
-pub(super) fn methods(
-    program: &Program,
-    api: usize,
-    request: &Request,
-    remainder: &[u8],
-) -> MethodSet {
-    let Some(api) = program.apis().get(api) else { return MethodSet::EMPTY };
-    let query = request.head.query(&request.bytes).unwrap_or_default();
-    let (rest, query) = (text(remainder), text(query));
-    let all = Method::NAMED.into_iter();
-    match api.methods(&rest, &query) {
-        None => all.fold(MethodSet::EMPTY, MethodSet::with),
-        Some(named) => {
-            all.filter(|one| named.contains(&one.as_str())).fold(MethodSet::EMPTY, MethodSet::with)
-        }
-    }
-}
 
 /// What a service says of itself.
 pub(super) enum Description {
@@ -45,15 +29,17 @@ pub(super) enum Description {
     Published { proxy: usize, from: String, url: String },
 }
 
-/// What a service says of itself, if the query asks for it: its WSDL or its OpenAPI description.
+/// The description of a service, if the query asks for it: its WSDL or its OpenAPI description.
 pub(super) fn description(
-    program: &Program,
-    service: Service,
+    revision: &Compiled,
+    route: &Route<'_>,
     request: &Request,
-    prefix_len: usize,
 ) -> Option<Description> {
     let (head, bytes) = (&request.head, request.bytes.as_slice());
+    let Target::Service(service) = route.target else { return None };
     let query = head.query(bytes).filter(|_| head.method() == Method::Get)?;
+    let program = &revision.integration.program;
+    let prefix_len = head.path(bytes).len().saturating_sub(route.remainder.len());
     let (base_path, below) = head.path(bytes).split_at_checked(prefix_len)?;
     let base_path = std::str::from_utf8(base_path).ok().filter(|_| matches!(below, b"" | b"/"))?;
     let url = || {
@@ -82,11 +68,27 @@ pub(super) fn description(
 }
 
 impl Description {
+    /// The response with the description.
+    ///
+    /// # Errors
+    /// The WSDL of an endpoint cannot be fetched or read.
+    pub(super) async fn respond(
+        self,
+        worker: &Worker,
+        revision: &Compiled,
+        client: IpAddr,
+    ) -> Result<Response, Box<Fault>> {
+        let (content_type, text) = self.text(worker, revision, client).await?;
+        let mut response = worker.own_response(200);
+        response.head.edits.append(b"Content-Type", content_type.as_bytes());
+        Ok(Response { body: Body::Held(Held::new(Bytes::from(text))), ..response })
+    }
+
     /// Content type and text.
     ///
     /// # Errors
     /// The WSDL of an endpoint cannot be fetched, or is none.
-    pub(super) async fn text(
+    async fn text(
         self,
         worker: &Worker,
         revision: &Compiled,
@@ -136,19 +138,4 @@ async fn fetched(
     };
     let read = worker.heavy.run(client, move || Wsdl::read(&body)).await?;
     read.ok_or_else(|| failed("it cannot be read"))?.map_err(|problem| failed(&problem))
-}
-
-/// What the gateway says of `OPTIONS` where resources have other methods alone. Source: Synapse's `Resource.sendOptions`.
-pub(super) fn allowed(
-    program: &Program,
-    api: usize,
-    request: &Request,
-    remainder: &[u8],
-) -> Option<String> {
-    if request.head.method() != Method::Options {
-        return None;
-    }
-    let all = methods(program, api, request, remainder);
-    let is_mediated = all.is_empty() || all.contains(Method::Options);
-    (!is_mediated).then(|| format!("Allow: {all}\r\n"))
 }

@@ -1,4 +1,4 @@
-//! Requests that a service only sends on, as they come: no run is made for them until their response is mediated, or the
+//! Requests that a flow only sends on, as they come: no run is made for them until their response is mediated, or the
 //! exchange fails. What chooses the way may read the body, which is held then.
 
 use std::rc::Rc;
@@ -9,7 +9,6 @@ use expression::Budget;
 use mediation::{Arrival, Flow, Passage, Properties, Run, Sent};
 use model::{Blame, Fault};
 
-use super::environment::RunEnvironment;
 use super::exchange::{self, Sender};
 use super::pending::answered;
 use super::response::{Returned, returned};
@@ -52,16 +51,15 @@ pub(super) struct Passing {
 impl Passing {
     pub(super) fn new(
         start: Start,
-        environment: RunEnvironment,
         Passage { target, response }: Passage,
         (request, held): (&Request, Option<Bytes>),
     ) -> Self {
-        let Start { flow, mut message, budget } = start;
+        let Start { flow, mut message, budget, environment, upstream } = start;
         message.body.settle(&budget);
         let (properties, arrival) = (std::mem::take(&mut message.properties), message.arrival);
         let framing = held.as_deref().map_or(request.head.framing(), exchange::framing);
         let sender =
-            Sender::new(environment, (target, message), None, &request.peer, framing, None);
+            Sender::new(environment, (target, message), None, &request.peer, framing, upstream);
         Self { sender, response, held, flow, properties, arrival, budget }
     }
 
@@ -129,10 +127,10 @@ impl Passing {
         response: UpstreamResponse,
     ) -> Box<Session> {
         let Self { sender, held, flow, properties, arrival, budget, .. } = self;
-        let environment = sender.environment().clone();
+        let (environment, upstream) = sender.surroundings();
         let program = Arc::clone(environment.shared_program());
         let (run, ask) = Run::sent(program, flow, (properties, arrival), budget, sent);
-        let mut session = session(exchange, revision, environment, run);
+        let mut session = session(exchange, revision, (environment, upstream), run);
         session.answer(answered(&exchange.worker.resources, ask, Ok(response), sender, held));
         session
     }
@@ -145,10 +143,11 @@ impl Passing {
         fault: &Fault,
     ) -> Box<Session> {
         let Self { sender, held, flow, properties, arrival, budget, .. } = self;
-        let (environment, target) = (sender.environment().clone(), sender.target().clone());
+        let ((environment, upstream), target) = (sender.surroundings(), sender.target().clone());
         let mut message = sender.into_message(held);
         (message.properties, message.arrival) = (properties, arrival);
-        let mut session = begin(exchange, revision, Start { flow, message, budget }, environment);
+        let start = Start { flow, message, budget, environment, upstream };
+        let mut session = begin(exchange, revision, start);
         session.failed = Some((target, exchange::failure(fault)));
         session
     }

@@ -1,14 +1,14 @@
 //! Policies of APIs: sequences of mediation around the forwarding of a request.
 //!
-//! An operation without policies never comes here. One with policies takes a [`mediation::Run`] whose endpoints are those
-//! of the operation. Policies that touch heads alone leave bodies streaming, both ways.
+//! An operation without policies never comes here. One with policies has a flow of mediation whose endpoints are those of
+//! the operation. Policies that touch heads alone leave bodies streaming, both ways.
 
 use std::rc::Rc;
 use std::sync::Arc;
 
 use expression::{Budget, json};
 use mediation::{
-    BodyUse, CLAIMS, Direction, Flow, Format, INVOCATION, Message, OperationFlow, PropertyScope,
+    CLAIMS, Direction, Flow, Format, INVOCATION, Message, OperationFlow, PropertyScope,
     PropertyValue, Run,
 };
 use model::{Api, Fault, KeyType};
@@ -19,59 +19,49 @@ use super::exchange::ApiUpstream;
 use super::response::deliverable;
 use super::session::{Outcome, Session};
 use super::waiting::Waiting;
-use super::{ask_for_whole_body, budget, mediate, message};
+use super::{Start, budget, message};
 use crate::account::Record;
-use crate::admission::Admitted;
 use crate::artefacts::{fault_of, policies::Served};
 use crate::boxed::boxed;
 use crate::claims::claims_of;
-use crate::client::Client;
 use crate::compiled::{Compiled, Live};
-use crate::credentials;
 use crate::exchange::Exchange;
 use crate::flow::Source as _;
-use crate::forward::{IDENTITY, OwnBody};
+use crate::forward::OwnBody;
 use crate::message::{Request, RequestCopy};
 use crate::response::{Body, Response};
 use crate::route::Route;
 use crate::worker::Worker;
 
-/// From an admitted request to its response, through the policies of its operation.
+/// The start of a request to an operation with policies.
 ///
 /// # Errors
-/// Any [`Fault`].
-pub(crate) async fn respond<C: Client>(
-    exchange: &mut Exchange<'_>,
-    revision: &Rc<Compiled>,
-    route: &Route<'_>,
-    admitted: Admitted,
-    client: &mut C,
-) -> Result<Response, Box<Fault>> {
+/// Its properties are larger than the budget.
+pub(super) fn start(
+    exchange: &Exchange<'_>,
+    revision: &Compiled,
+    (route, number): (&Route<'_>, usize),
+    head: Box<RequestCopy>,
+) -> Result<Start, Box<Fault>> {
     let Exchange { worker, request, .. } = *exchange;
-    let found = revision.policies.find(route.api.routes(), route.operation);
+    let found = revision.policies.find(route.api.routes(), number);
     // Both were compiled from one snapshot.
     let (served, operation) = found.ok_or_else(|| Fault::Mediation {
         code: 0,
         reason: "the policies were not compiled".to_owned(),
     })?;
     let budget = budget(&revision.live);
-    let message = request_message(worker, request, route, (operation, &revision.live), &budget);
-    let mut message = message.map_err(fault_of)?;
-    let program = &served.policies.program;
-    if operation.flow.response.is_some_and(|of| program.body_use(of) != BodyUse::Untouched) {
-        ask_for_whole_body(&mut message);
-    }
-    let run = Run::new(Arc::clone(program), operation.flow, message, budget);
-    let mut session = session(worker, revision, request, served, run);
-    session.upstream = Some(ApiUpstream {
+    let message =
+        request_message(request, (route, number), head, (operation, &revision.live), &budget);
+    let message = message.map_err(fault_of)?;
+    let upstream = ApiUpstream {
         api: Rc::clone(&route.api),
         balancer: Rc::clone(route.balancer()?),
-        operation: route.operation,
+        operation: number,
         wants_trailers: crate::message::wants_trailers(request),
-    });
-    let Admitted { early_upload, turn } = admitted;
-    let framing = request.head.framing();
-    mediate(exchange, session, Waiting { client, framing, early_upload, turn }).await
+    };
+    let environment = RunEnvironment::new(worker, &revision.live, &served.policies.program, None);
+    Ok(Start { flow: operation.flow, message, budget, environment, upstream: Some(upstream) })
 }
 
 fn session(
@@ -88,40 +78,17 @@ fn session(
 
 /// The message of a request, with the properties that policies read.
 fn request_message(
-    worker: &Worker,
     request: &Request,
-    to: &Route<'_>,
+    (to, number): (&Route<'_>, usize),
+    head: Box<RequestCopy>,
     (operation, live): (OperationFlow, &Live),
     budget: &Budget,
 ) -> Result<Box<Message>, mediation::Failure> {
     let api = &to.api.routes().api;
-    let path_len = request.head.path(&request.bytes).len();
-    let mut head = worker.resources.copy(request);
-    head.prefix_len = path_len.saturating_sub(to.remainder.len());
-    if !request.peer.trusted {
-        // No policy believes what a client says of itself, unless the API does.
-        for field in request.head.fields().iter().filter(|field| IDENTITY.contains(field.known)) {
-            let name = field.name.of(&request.bytes);
-            let is_name = |listed: &String| name.eq_ignore_ascii_case(listed.as_bytes());
-            if !api.forward_fields.iter().any(is_name) {
-                head.edits.remove(name);
-            }
-        }
-    }
     let claims = (operation.reads_claims && to.has_token).then(|| match &to.session {
         Some(session) => claims_of(session.access_token.as_bytes()),
         None => claims(request, &api.auth_header),
     });
-    credentials::hide(request, api, &live.logins, &mut head.edits);
-    worker.forwarded_certificates.write(request, &mut head.edits);
-    if let Some(signer) = &live.backend_jwt {
-        signer.write(to.assertion.as_deref(), &mut head.edits);
-    }
-    // Mediators read it from the head.
-    let RequestCopy { head: parsed, bytes, edits, .. } = &mut *head;
-    if let Some(query) = edits.take_query() {
-        parsed.shorten_query(bytes, &query);
-    }
     let target = operation.reads_invocation.then(|| head.head.target(&head.bytes).to_vec());
     let mut message = message(head, request.head.framing(), live.held_body_bytes_max);
     message.arrival.secure = request.secure;
@@ -130,11 +97,12 @@ fn request_message(
         message.set(PropertyScope::Synapse, CLAIMS, claims, budget)?;
     }
     if let Some(target) = target {
-        let invocation = PropertyValue::Json(Arc::new(invocation(request, &target, to, api)));
+        let invocation =
+            PropertyValue::Json(Arc::new(invocation(request, &target, (to, number), api)));
         message.set(PropertyScope::Synapse, INVOCATION, invocation, budget)?;
     }
     if operation.has_templates {
-        describe(&mut message, to, budget)?;
+        describe(&mut message, (to, number), budget)?;
     }
     Ok(message)
 }
@@ -152,7 +120,7 @@ fn claims(request: &Request, field: &str) -> Option<json::Document<'static>> {
 fn invocation(
     request: &Request,
     target: &[u8],
-    to: &Route<'_>,
+    (to, number): (&Route<'_>, usize),
     api: &Api,
 ) -> json::Document<'static> {
     let (head, bytes) = (&request.head, request.bytes.as_slice());
@@ -176,7 +144,7 @@ fn invocation(
         Some(field) => text("source", field.value.of(bytes)),
         None => text("source", request.peer.address.to_string().as_bytes()),
     }
-    if let Some(operation) = api.operations.get(to.operation) {
+    if let Some(operation) = api.operations.get(number) {
         let same = api.operations.iter().filter(|other| other.template == operation.template);
         let methods: Vec<_> = same.map(|operation| operation.method.as_str()).collect();
         text("supportedMethods", methods.join(" ").as_bytes());
@@ -202,11 +170,11 @@ fn invocation(
 /// WSO2's properties of the API and the operation, and the parameters of the path.
 fn describe(
     message: &mut Message,
-    to: &Route<'_>,
+    (to, number): (&Route<'_>, usize),
     budget: &Budget,
 ) -> Result<(), mediation::Failure> {
     let api = &to.api.routes().api;
-    let Some(operation) = api.operations.get(to.operation) else { return Ok(()) };
+    let Some(operation) = api.operations.get(number) else { return Ok(()) };
     let texts = [
         ("API_NAME", api.name.as_str()),
         ("SYNAPSE_REST_API_VERSION", &api.version),

@@ -197,6 +197,7 @@ fn serve(issuer: Issuer, previous: Option<&Served>) -> Served {
         quotas: Quotas::compile(
             &snapshot,
             &routes,
+            &integration,
             previous.map(|known| (&*known.routes, &*known.quotas)),
         ),
         routes,

@@ -4,12 +4,16 @@ use std::borrow::Cow;
 use std::path::Path;
 use std::sync::Arc;
 
+use base::names;
 use expression::Budget;
-use model::{Diagnostic, Place, Severity};
+use model::{Diagnostic, Place, ServiceRules, Severity};
 
 use crate::error::Failure;
 use crate::message::{Arrival, Head, Message, PropertyScope, PropertyValue, Served};
 use crate::program::{EndpointId, Pattern, Program, SequenceId, Site, Wsdl, uri_template};
+
+/// The sequence that gets requests which no other service takes.
+const MAIN: &str = "main";
 
 /// Flow of an incoming message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -294,6 +298,46 @@ impl Program {
             },
             _ => None,
         }
+    }
+
+    /// Whether a service has this name: a proxy, an API with or without its version, an inbound endpoint, or the sequence
+    /// `main`.
+    #[must_use]
+    pub fn has_service(&self, name: &str) -> bool {
+        self.service_names().any(|known| known == name)
+    }
+
+    fn service_names(&self) -> impl Iterator<Item = Cow<'_, str>> {
+        let proxies = self.proxies.iter().map(|proxy| Cow::from(&*proxy.name));
+        let apis = self.apis.iter().flat_map(|api| [Cow::from(&*api.name), Cow::from(api.key())]);
+        let inbounds = self.inbounds.iter().map(|inbound| Cow::from(&*inbound.name));
+        let main = self.sequence(MAIN).map(|_| Cow::from(MAIN));
+        proxies.chain(apis).chain(inbounds).chain(main)
+    }
+
+    /// The sections `[[service]]` whose service does not exist: what they require protects nothing.
+    #[must_use]
+    pub fn check_services(&self, rules: &[ServiceRules]) -> Vec<Diagnostic> {
+        let unknown = rules.iter().filter(|rule| !self.has_service(&rule.name));
+        let diagnostic = |rule: &ServiceRules| {
+            let names: Vec<_> = self.service_names().collect();
+            let nearest = names::nearest(&rule.name, names.iter().map(AsRef::as_ref));
+            let help = match nearest {
+                Some(nearest) => format!("did you mean `{nearest}`?"),
+                None => {
+                    "write the name of a proxy service, or of an API with or without `:vVERSION`"
+                        .to_owned()
+                }
+            };
+            Diagnostic {
+                severity: Severity::Error,
+                file: rule.file.clone(),
+                place: Some(rule.place),
+                message: format!("no artefact defines the service `{}`", rule.name),
+                help: Some(help),
+            }
+        };
+        unknown.map(diagnostic).collect()
     }
 
     /// The resource for a request. `target`: path and query.

@@ -90,7 +90,11 @@ impl Program {
         };
         let To::Endpoint(id) = to else { return Err(Detour::Run) };
         let endpoint = self.endpoint_at(id).ok_or(Detour::Run)?;
-        let is_plain = matches!(endpoint.kind, EndpointKind::Address { .. } | EndpointKind::Http { .. })
+        let is_one = matches!(
+            endpoint.kind,
+            EndpointKind::Address { .. } | EndpointKind::Http { .. } | EndpointKind::Upstream
+        );
+        let is_plain = is_one
                 && endpoint.body_use() == BodyUse::Untouched
                 && endpoint.timeout_of.is_none()
                 && endpoint.properties.is_empty()

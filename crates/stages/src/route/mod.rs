@@ -196,6 +196,12 @@ impl ApiRoutes {
         mix(self.key, key_of(&[method.as_str(), template]))
     }
 
+    /// Identifies a service in one of its plans. Each of them has counts of its own, and none are those of an API.
+    #[must_use]
+    pub fn service_key(&self, plan: &str) -> u64 {
+        mix(self.key, key_of(&["service", &plan.to_ascii_lowercase()]))
+    }
+
     /// Identifies the API's endpoints of a type, for their limit.
     #[must_use]
     pub fn backend_key(&self, key_type: KeyType) -> u64 {

@@ -1,0 +1,44 @@
+//! The head of a request as upstreams and mediators get it: what the gateway removes from it, and adds.
+//!
+//! Life of a request: admit -> **prepare** -> mediate -> forward. Operations, policies and services share this code, so
+//! that no field reaches one of them which another does not get.
+
+use crate::compiled::Compiled;
+use crate::credentials;
+use crate::exchange::Exchange;
+use crate::forward::IDENTITY;
+use crate::message::{HeadEdits, Request};
+use crate::route::Route;
+
+/// Removes the identity fields and the credentials of the client, and adds its certificate and the assertion of who it is.
+pub(crate) fn prepare(
+    exchange: &Exchange<'_>,
+    revision: &Compiled,
+    route: &Route<'_>,
+    edits: &mut HeadEdits,
+) {
+    let Exchange { worker, request, .. } = exchange;
+    let (api, live) = (&route.api.routes().api, &revision.live);
+    if !request.peer.trusted {
+        hide_identity(request, &api.forward_fields, edits);
+    }
+    credentials::hide(request, api, &live.logins, edits);
+    worker.forwarded_certificates.write(request, edits);
+    if let Some(signer) = &live.backend_jwt {
+        signer.write(route.assertion.as_deref(), edits);
+    }
+}
+
+/// `kept`: the fields that the API forwards from every client, in lower case.
+fn hide_identity(request: &Request, kept: &[String], edits: &mut HeadEdits) {
+    if kept.is_empty() {
+        edits.remove_known(IDENTITY);
+        return;
+    }
+    for field in request.head.fields().iter().filter(|field| IDENTITY.contains(field.known)) {
+        let name = field.name.of(&request.bytes);
+        if !kept.iter().any(|kept| name.eq_ignore_ascii_case(kept.as_bytes())) {
+            edits.remove(name);
+        }
+    }
+}
