@@ -215,6 +215,21 @@ pub const UPSTREAM_IDLE_MAX: usize = 1_024;
 pub const UPSTREAMS_IDLE_MAX: usize = 4_096;
 /// Maximum number of requests waiting for a connection to one endpoint, per worker. More: 303001.
 pub const UPSTREAM_WAITERS_MAX: usize = 4_096;
+/// Default for the requests to one endpoint that wait for a connection or the head of the response, per worker: half of the
+/// requests to one API, so that an endpoint that hangs leaves places to others. More: the next endpoint of the set gets the
+/// request, or 303001.
+pub const ENDPOINT_WAITING_DEFAULT: usize = 2_048;
+/// Maximum number of connections that a thread begins to open before it serves the others that are ready. More: they wait
+/// for the next turn. As many take about a millisecond.
+pub const CONNECTS_PER_TURN: usize = 16;
+/// Largest share of the local ports that open connections from one source address to one destination take, in percent. More:
+/// fault 101503, for lack of ports. Source: Linux looks for a free port among the even ones first, so that connect(2) takes
+/// milliseconds when half of all are in use.
+pub const LOCAL_PORTS_PERCENT_MAX: usize = 50;
+/// Share of the local ports at which a warning is logged, in percent.
+pub const LOCAL_PORTS_PERCENT_WARNED: usize = 40;
+/// Maximum number of source addresses for connections to upstreams. More: a diagnostic.
+pub const SOURCE_ADDRESSES_MAX: usize = 64;
 /// Maximum number of concurrent health checks. More: they wait.
 pub const HEALTH_CHECKS_MAX: usize = 64;
 /// Maximum number of idle connections that are kept for health checks and key sets. More: those that have been idle for the

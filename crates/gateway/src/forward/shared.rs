@@ -14,6 +14,7 @@ use super::balance::SetName;
 use super::fetch::Fetch;
 use super::health::Health;
 use super::names::Name;
+use super::ports::LocalPorts;
 use crate::own_connections::OwnConnections;
 
 /// Shared by all workers of a gateway.
@@ -26,6 +27,7 @@ pub(crate) struct Shared {
     watched: Option<UnboundedSender<Watched>>,
     client_tls: Mutex<Option<Arc<ClientTls>>>,
     pub(crate) own: OwnConnections,
+    pub(crate) ports: LocalPorts,
     checks_passed: AtomicU64,
     checks_failed: AtomicU64,
 }
@@ -108,6 +110,7 @@ impl Shared {
             watched,
             client_tls: Mutex::default(),
             own: OwnConnections::default(),
+            ports: LocalPorts::default(),
             checks_passed: AtomicU64::new(0),
             checks_failed: AtomicU64::new(0),
         }

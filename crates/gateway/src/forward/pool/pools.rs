@@ -12,7 +12,7 @@ use model::Endpoint;
 
 use super::{Pool, PoolFigures, Source};
 use crate::forward::addresses::Addresses;
-use crate::forward::connect::Address;
+use crate::forward::connect::{Address, Opening};
 use crate::forward::shared::Shared;
 use crate::gate::ConnectionGate;
 
@@ -21,6 +21,7 @@ use crate::gate::ConnectionGate;
 pub(crate) struct Pools {
     pub(super) all: Rc<AllPools>,
     shared: Arc<Shared>,
+    opening: Opening,
 }
 
 /// What the pools of a worker have in common.
@@ -87,7 +88,9 @@ impl Pools {
     pub(crate) fn new(shared: Arc<Shared>, limits: PoolLimits) -> Self {
         let in_use = Rc::new(ConnectionGate::new(limits.open_max, UPSTREAM_WAITERS_MAX));
         let all = AllPools { by_address: RefCell::default(), idle: Cell::new(0), in_use, limits };
-        Self { all: Rc::new(all), shared }
+        let (own, ports) = (shared.own.clone(), shared.ports.clone());
+        let opening = Opening { own, ports, turns: Rc::default() };
+        Self { all: Rc::new(all), shared, opening }
     }
 
     pub(crate) fn shared(&self) -> &Shared {
@@ -117,13 +120,15 @@ impl Pools {
                 all_in_use: Rc::clone(&self.all.in_use),
                 address: address.clone(),
                 source,
-                own: self.shared.own.clone(),
+                opening: self.opening.clone(),
                 addresses: RefCell::new(addresses),
                 gate: ConnectionGate::default(),
                 waiting_for_set: Cell::new(0),
                 waiting_for_all: Cell::new(0),
                 opened: Cell::new(0),
                 failed: Cell::new(0),
+                awaited: Cell::new(0),
+                shed: Cell::new(0),
             })
         }))
     }
