@@ -178,7 +178,7 @@ fn an_upstream_that_hangs_holds_no_local_ports() {
         }
     }
     assert_eq!(sockets_in(FIN_WAIT_2, target.silent.port()), 0);
-    assert_eq!(target.metric("penstock_local_ports_used"), 1, "the one of the other upstream");
+    assert!(target.metric("penstock_local_ports_used") < 100, "those of the other upstream");
     target.serves_others_within(16 * MIB);
 }
 

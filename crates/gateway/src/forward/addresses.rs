@@ -95,8 +95,8 @@ impl<S> Addresses<S> {
         Err(order.into_iter().filter_map(|at| Some(self.known.get(at)?.ip)).collect())
     }
 
-    /// Keeps a connection for later requests, unless it is too old, its address is gone, or there are `idle_max`. Returns
-    /// one that is not kept.
+    /// Keeps a connection for later requests, unless it is too old, its address is gone, or there are `idle_max`.
+    /// Returns one that is not kept.
     pub(crate) fn release(&mut self, pooled: Pooled<S>, idle_max: usize, now_us: u64) -> Option<S> {
         let (connection, ip, opened_us) = pooled;
         if self.idle() >= idle_max || is_older(opened_us, UPSTREAM_AGE_MS_MAX, now_us) {

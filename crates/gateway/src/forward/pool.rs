@@ -130,8 +130,8 @@ impl Pool {
         result
     }
 
-    /// Counts a request as waiting for a connection or the head of its response, until the guard is dropped. `None`: `most`
-    /// wait already.
+    /// Counts a request as waiting for a connection or the head of its response, until the guard is dropped. `None`:
+    /// `most` wait already.
     pub(crate) fn await_response(&self, most: usize) -> Option<Waiting<'_>> {
         if self.awaited.get() >= most {
             self.shed.set(self.shed.get().wrapping_add(1));
@@ -144,8 +144,9 @@ impl Pool {
     /// reached, after another is released. The wait ends when the watch of `body` expires, or its sender leaves.
     ///
     /// # Errors
-    /// [`ConnectFailure`] with [`Fault::Unreachable`], [`Fault::ConnectTimeout`], [`Fault::EndpointBusy`] if the queue
-    /// is full, [`Fault::NotReady`] after the longest wait that the endpoint set allows, [`Denial::Overloaded`] if too many connections to all endpoints are in use, or the fault of a sender that left.
+    /// [`ConnectFailure`] with [`Fault::Unreachable`], [`Fault::ConnectTimeout`], [`Fault::EndpointBusy`] if the queue is
+    /// full, [`Fault::NotReady`] after the longest wait that the endpoint set allows, [`Denial::Overloaded`] if too many
+    /// connections to all endpoints are in use, or the fault of a sender that left.
     pub(crate) async fn lease(
         self: &Rc<Self>,
         leasing: Leasing<'_>,

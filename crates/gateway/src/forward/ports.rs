@@ -1,8 +1,8 @@
 //! Local ports of the connections to upstreams, and the addresses that these connections come from.
 //!
-//! A connection takes one port of its source address towards its destination. When more than half of the range are taken,
-//! `connect(2)` searches for milliseconds, during which its thread serves nobody. The open connections to one destination
-//! therefore take at most `LOCAL_PORTS_PERCENT_MAX` of the range from each source address.
+//! A connection takes one port of its source address towards its destination. When more than half of the range are
+//! taken, `connect(2)` searches for milliseconds, during which its thread serves nobody. The open connections to one
+//! destination therefore take at most `LOCAL_PORTS_PERCENT_MAX` of the range from each source address.
 
 use std::collections::HashMap;
 use std::io;
@@ -136,8 +136,8 @@ impl State {
         self.share(LOCAL_PORTS_PERCENT_MAX)
     }
 
-    /// The source address of the next connection to `to`: the destination's own if it is one of them, or else the one with
-    /// the fewest connections there. Loopback addresses reach each other only.
+    /// The source address of the next connection to `to`: the destination's own if it is one of them, or else the one
+    /// with the fewest connections there. Loopback addresses reach each other only.
     fn source(&self, to: SocketAddr) -> Option<IpAddr> {
         let ip = to.ip();
         let reaches = |source: &&IpAddr| {

@@ -10,7 +10,8 @@ use tokio::task::yield_now;
 
 use crate::tasks;
 
-/// The connections of one thread that begin in the present turn. A turn ends when the thread has polled its event queue.
+/// The connections of one thread that begin in the present turn. A turn ends when the thread has polled its event
+/// queue.
 #[derive(Debug)]
 pub(crate) struct ConnectTurns {
     places: Semaphore,
