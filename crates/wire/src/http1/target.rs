@@ -226,8 +226,9 @@ fn is_host_byte(byte: u8) -> bool {
 ///
 /// # Errors
 /// 400: an invalid escape, `%00`, a raw backslash, `..` above the root, or a dot segment with
-/// parameters (`..;x`, `..%3bx`), an escaped query or fragment (`..%3fx`, `..%23x`), or next to an escaped separator (`..%2f`), which some servers resolve only after
-/// cutting them off or decoding them.
+/// parameters (`..;x`, `..%3bx`), an escaped query or fragment (`..%3fx`, `..%23x`), or next to an
+/// escaped separator (`..%2f`), which some servers resolve only after cutting them off or decoding
+/// them.
 fn normalise(buf: &[u8], span: Span, scratch: &mut Vec<u8>) -> Result<(Path, bool), Rejection> {
     let path = span.of(buf);
     if is_plain(path) {
