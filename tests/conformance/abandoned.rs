@@ -61,8 +61,8 @@ fn a_handshake_that_takes_too_long_resets_its_connection() {
 
 #[test]
 fn a_health_check_that_takes_too_long_resets_its_connection() {
-    let upstream = Upstream::manual();
-    let checked = api("/a").open("GET /*").to(&upstream).rules(|set| {
+    let (good, upstream) = (Upstream::fixed("good"), Upstream::manual());
+    let checked = api("/a").open("GET /*").failover(&[&good, &upstream]).rules(|set| {
         set.health_check = Some(HealthCheck {
             path: "/up".to_owned(),
             interval_ms: 3_600_000,
@@ -71,7 +71,9 @@ fn a_health_check_that_takes_too_long_resets_its_connection() {
             healthy_after: 1,
         });
     });
-    let _gateway = Gateway::of(checked).start();
+    let gateway = Gateway::of(checked).start();
+    // The checks begin when the API is used.
+    assert_eq!(gateway.fetch("GET /a/x", "").text(), "good");
     let mut connection = upstream.accept();
     assert_eq!(connection.request().line(), "GET /up HTTP/1.1");
     connection.expect_reset();
@@ -135,7 +137,8 @@ fn an_endpoint_that_hangs_is_shed_at_its_limit_and_others_are_served() {
 #[test]
 fn connections_come_from_the_source_addresses() {
     let (upstream, checked) = (Upstream::manual(), Upstream::manual());
-    let other = api("/b").open("GET /*").to(&checked).rules(|set| {
+    let good = Upstream::fixed("good");
+    let other = api("/b").open("GET /*").failover(&[&good, &checked]).rules(|set| {
         set.health_check = Some(HealthCheck {
             path: "/up".to_owned(),
             interval_ms: 3_600_000,
@@ -156,6 +159,7 @@ fn connections_come_from_the_source_addresses() {
     let mut sources = connections.map(|connection| connection.peer().ip().to_string());
     sources.sort();
     assert_eq!(sources, ["127.0.0.7", "127.0.0.8"], "each has half of the connections");
+    assert_eq!(gateway.fetch("GET /b/x", "").text(), "good");
     let check = checked.accept().peer().ip().to_string();
     assert!(sources.contains(&check), "health checks, too: {check}");
     assert!(gateway.metric("penstock_local_ports_limit", "") > 1_000);
