@@ -68,9 +68,9 @@ pub(crate) struct UpstreamResponse {
 impl UpstreamResponse {
     /// Whether its body may be silent for long, and have no end.
     fn is_event_stream(&self) -> bool {
+        const EVENTS: &[u8] = b"text/event-stream";
         let kind = self.head.parsed.find(Known::ContentType);
         let kind = kind.map_or(&[][..], |field| field.value.of(&self.head.bytes));
-        const EVENTS: &[u8] = b"text/event-stream";
         kind.get(..EVENTS.len()).is_some_and(|start| start.eq_ignore_ascii_case(EVENTS))
     }
 
@@ -288,13 +288,13 @@ fn began(
     now_us: u64,
 ) {
     let (balancer, operation) = (forwarding.balancer, forwarding.operation);
-    let (status, is_endless) = (response.head.status(), response.is_event_stream());
+    let (status, is_stream) = (response.head.status(), response.is_event_stream());
     let body = &mut response.body;
     let reader = &body.connection.reader;
-    let has_no_end = is_endless || reader.is_done() || reader.ends_with_connection();
+    let is_enough = is_stream || reader.is_done() || reader.ends_with_connection();
     if let Some(probe) = forwarding.judged_later {
         probe.set(chosen.probe.take());
-    } else if has_no_end || balancer.breaks_at(status) {
+    } else if is_enough || balancer.breaks_at(status) {
         balancer.responded(chosen.endpoint, status, operation, now_us);
     } else {
         body.unjudged = Some(Unjudged::new(balancer, chosen, operation, (status, now_us)));
