@@ -77,26 +77,21 @@ pub(crate) async fn connect(
     let registered = Registered { _own: opening.own.open(&tcp), _port: Some(port) };
     let stream = match address.scheme {
         Scheme::Http => Stream::Clear(tcp),
-        Scheme::Https => shake_hands(tcp, tls, &address.host).await?,
+        Scheme::Https => tls.connect(tcp, &address.host).await?,
     };
-    Ok(Connected { stream, ip, registered })
-}
-
-/// The handshake, in which the connection is reset if it is given up: an upstream that hangs would hold its port.
-async fn shake_hands(tcp: TcpStream, tls: &ClientTls, host: &str) -> io::Result<Stream> {
-    tcp.set_zero_linger()?;
-    let stream = tls.connect(tcp, host).await?;
     if let Some(tcp) = stream.socket() {
         SockRef::from(tcp).set_linger(None)?;
     }
-    Ok(stream)
+    Ok(Connected { stream, ip, registered })
 }
 
-/// Opens a connection, from one of the source addresses if there are some.
+/// Opens a connection, from one of the source addresses if there are some. It is reset if it is dropped: an upstream that
+/// hangs would hold the port of one that is given up before or during the TLS handshake.
 async fn open(to: SocketAddr, opening: &Opening) -> io::Result<(TcpStream, LocalPort)> {
     opening.turns.wait().await;
     let port = opening.ports.take(to)?;
     let socket = if to.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    SockRef::from(&socket).set_linger(Some(Duration::ZERO))?;
     if let Some(source) = port.source() {
         // The kernel chooses the port when it knows the destination: each destination has the whole range.
         setsockopt(&socket, sockopt::IpBindAddressNoPort, &true)?;

@@ -2,6 +2,7 @@
 //! meets an API, not per request.
 
 use std::collections::HashMap;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -11,6 +12,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use wire::tls::ClientTls;
 
 use super::balance::SetName;
+use super::connect::Opening;
 use super::fetch::Fetch;
 use super::health::Health;
 use super::names::Name;
@@ -114,6 +116,11 @@ impl Shared {
             checks_passed: AtomicU64::new(0),
             checks_failed: AtomicU64::new(0),
         }
+    }
+
+    /// The registers for the connections of a pool, which have turns of their own.
+    pub(crate) fn opening(&self) -> Opening {
+        Opening { own: self.own.clone(), ports: self.ports.clone(), turns: Rc::default() }
     }
 
     /// The TLS settings of health checks.

@@ -1,4 +1,4 @@
-//! Turns of a thread: only some connections begin in each, so that clients with open connections are served in between.
+//! Turns of a thread: only some connections of a pool begin in each, so that other clients are served in between.
 //! A `connect(2)` takes up to some hundred microseconds, and thousands of requests may need one at the same time.
 
 use std::cell::Cell;
@@ -10,7 +10,8 @@ use tokio::task::yield_now;
 
 use crate::tasks;
 
-/// The connections of one thread that begin in the present turn. A turn ends when the thread has polled its event
+/// The connections of one pool that begin in the present turn of its thread: those of an endpoint that hangs never wait
+/// before another's. A turn ends when the thread has polled its event
 /// queue.
 #[derive(Debug)]
 pub(crate) struct ConnectTurns {

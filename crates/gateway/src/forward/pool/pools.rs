@@ -12,7 +12,7 @@ use model::Endpoint;
 
 use super::{Pool, PoolFigures, Source};
 use crate::forward::addresses::Addresses;
-use crate::forward::connect::{Address, Opening};
+use crate::forward::connect::Address;
 use crate::forward::shared::Shared;
 use crate::gate::ConnectionGate;
 
@@ -21,7 +21,6 @@ use crate::gate::ConnectionGate;
 pub(crate) struct Pools {
     pub(super) all: Rc<AllPools>,
     shared: Arc<Shared>,
-    opening: Opening,
 }
 
 /// What the pools of a worker have in common.
@@ -88,9 +87,7 @@ impl Pools {
     pub(crate) fn new(shared: Arc<Shared>, limits: PoolLimits) -> Self {
         let in_use = Rc::new(ConnectionGate::new(limits.open_max, UPSTREAM_WAITERS_MAX));
         let all = AllPools { by_address: RefCell::default(), idle: Cell::new(0), in_use, limits };
-        let (own, ports) = (shared.own.clone(), shared.ports.clone());
-        let opening = Opening { own, ports, turns: Rc::default() };
-        Self { all: Rc::new(all), shared, opening }
+        Self { all: Rc::new(all), shared }
     }
 
     pub(crate) fn shared(&self) -> &Shared {
@@ -120,7 +117,7 @@ impl Pools {
                 all_in_use: Rc::clone(&self.all.in_use),
                 address: address.clone(),
                 source,
-                opening: self.opening.clone(),
+                opening: self.shared.opening(),
                 addresses: RefCell::new(addresses),
                 gate: ConnectionGate::default(),
                 waiting_for_set: Cell::new(0),
