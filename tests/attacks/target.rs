@@ -134,6 +134,10 @@ impl Silent {
         Self { address, received }
     }
 
+    pub(crate) fn port(&self) -> u16 {
+        self.address.port()
+    }
+
     /// How often `text` is in the received bytes.
     pub(crate) fn count(&self, text: &str) -> usize {
         String::from_utf8_lossy(&self.received.lock().unwrap()).matches(text).count()

@@ -146,3 +146,54 @@ fn trailers_and_chunk_extensions_without_end_are_cut_off() {
     check_hostile(&format!("{head}1;a="), "x", "cut off");
     check_hostile(&format!("{head}1"), "0", "cut off");
 }
+
+/// The state FIN-WAIT-2 of /proc/net/tcp. Source: include/net/tcp_states.h of Linux.
+const FIN_WAIT_2: &str = "05";
+
+/// Sockets of this machine in a state, with this remote port.
+fn sockets_in(state: &str, port: u16) -> usize {
+    let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    let remote = format!(":{port:04X}");
+    let found = table.lines().filter(|line| {
+        let mut columns = line.split_whitespace().skip(2);
+        let (to, found) = (columns.next().unwrap_or(""), columns.next().unwrap_or(""));
+        to.ends_with(&remote) && found == state
+    });
+    found.count()
+}
+
+/// Connections that are closed with FIN hold their ports for a minute, as the upstream never closes its side.
+#[test]
+fn an_upstream_that_hangs_holds_no_local_ports() {
+    const ROUNDS: usize = 10;
+    let mut target = Target::with("response_head_ms = 1\n");
+    for _ in 0..ROUNDS {
+        let mut attackers: Vec<_> = (0..100).map(|_| target.connect()).collect();
+        for attacker in &mut attackers {
+            attacker.send("GET /b/y HTTP/1.1\r\nHost: me\r\n\r\n");
+        }
+        target.serves_others();
+        for attacker in &mut attackers {
+            assert_eq!(attacker.read().status_and_code(), "500 101504");
+        }
+    }
+    assert_eq!(sockets_in(FIN_WAIT_2, target.silent.port()), 0);
+    assert!(target.metric("penstock_local_ports_used") < 100, "those of the other upstream");
+    target.serves_others_within(16 * MIB);
+}
+
+#[test]
+fn clients_that_cancel_leave_no_local_ports_taken() {
+    let mut target = Target::new();
+    for _ in 0..10 {
+        let attackers: Vec<_> = (0..100).map(|_| target.connect()).collect();
+        for mut attacker in attackers {
+            attacker.send("GET /b/cancelled HTTP/1.1\r\nHost: me\r\n\r\n");
+            attacker.reset();
+        }
+        target.serves_others();
+    }
+    target.wait_for_metric("penstock_connections", 1);
+    assert_eq!(sockets_in(FIN_WAIT_2, target.silent.port()), 0);
+    target.serves_others_within(16 * MIB);
+}

@@ -285,3 +285,33 @@ fn a_connection_above_the_limit_gets_503() {
     assert_eq!(gateway.connect().send(GET).read().status, 200, "a connection is accepted again");
     assert_eq!(second.send(GET).read().status, 200);
 }
+
+#[test]
+fn an_event_stream_may_be_silent_for_as_long_as_its_api_allows() {
+    let (short, long) = (Upstream::manual(), Upstream::manual());
+    let gateway =
+        Gateway::of(api("/a").open("GET /*").to(&short).with(|api| api.stall_ms = Some(50)))
+            .api(api("/b").open("GET /*").to(&long).with(|api| api.stall_ms = Some(3_600_000)))
+            .settings(|settings| settings.gateway.stall_ms = SOON_MS)
+            .start();
+    let events = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\
+                  Transfer-Encoding: chunked\r\n\r\n9\r\ndata: 1\n\n\r\n";
+    let open = |upstream: &Upstream, base: &str| {
+        let mut client = gateway.connect();
+        client.send(format!("GET {base}/x HTTP/1.1\r\nHost: me\r\n\r\n"));
+        let mut connection = upstream.accept();
+        connection.request();
+        connection.send(events);
+        assert_eq!(client.read_head().status, 200);
+        (client, connection)
+    };
+    let (mut patient, mut quiet) = open(&long, "/b");
+    for _ in 0..SOON_MS / 50 {
+        let (mut client, mut connection) = open(&short, "/a");
+        assert_eq!(client.read_until_close(), "9\r\ndata: 1\n\n\r\n");
+        connection.expect_reset();
+    }
+    quiet.send("9\r\ndata: 2\n\n\r\n0\r\n\r\n");
+    let both = b"9\r\ndata: 1\n\n\r\n9\r\ndata: 2\n\n\r\n0\r\n\r\n";
+    assert_eq!(patient.read_exactly(both.len()), both);
+}

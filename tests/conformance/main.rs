@@ -1,6 +1,7 @@
 //! The rules of the gateway for HTTP and for APIs, end to end over real sockets: one test for each rule.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
+mod abandoned;
 mod access_log;
 mod api_keys;
 mod auth_failures;

@@ -278,6 +278,25 @@ impl UpstreamConnection {
         assert_eq!(self.read_until_close(), "", "expected the end of the connection");
     }
 
+    /// The gateway resets the connection, whatever it has sent before.
+    #[track_caller]
+    pub fn expect_reset(&mut self) {
+        let rest = self.read_until_close();
+        assert!(self.0.socket.is_broken(), "closed in order after {rest:?}");
+    }
+
+    /// The gateway closes in order, without sending another byte.
+    #[track_caller]
+    pub fn expect_end(&mut self) {
+        self.expect_close();
+        assert!(!self.0.socket.is_broken(), "reset");
+    }
+
+    /// The gateway's address.
+    pub fn peer(&self) -> SocketAddr {
+        self.0.socket.handle().peer_addr().unwrap()
+    }
+
     /// Sends all of `bytes`.
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) -> &mut Self {
         self.0.socket.write_all(bytes.as_ref()).expect("the gateway reads");

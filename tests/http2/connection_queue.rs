@@ -28,6 +28,7 @@ impl Exhausted {
         .settings(|settings| {
             settings.gateway.connect_ms = connect_ms;
             settings.gateway.api_requests_max = REQUESTS_MAX;
+            settings.gateway.endpoint_waiting_max = REQUESTS_MAX;
         })
         .trusting_loopback_clients()
         .start();

@@ -195,9 +195,9 @@ pub const HEAVY_WORK_MAX: usize = 512;
 /// Maximum number of messages that one request sends at the same time, through mediation. More: they wait.
 pub const MEDIATED_EXCHANGES_MAX: usize = 64;
 /// Maximum number of messages that all requests of one worker send at the same time, through mediation, beside others of
-/// their own; fewer while the worker is saturated. More: each request sends one after another. As many as connections to
-/// one endpoint.
-pub const WORKER_MEDIATED_EXCHANGES_MAX: usize = 4_096;
+/// their own; fewer while the worker is saturated. More: each request sends one after another. Two thirds of the requests
+/// that may wait for one endpoint.
+pub const WORKER_MEDIATED_EXCHANGES_MAX: usize = 2_048;
 /// Bytes of a response that nobody reads which are skipped, so that the connection can be used again. More: it is closed.
 pub const UNREAD_BYTES_MAX: usize = 64 * 1024;
 /// Computed addresses that mediation of one worker sent to and remembers. More: the one that was not used for the longest
@@ -215,6 +215,21 @@ pub const UPSTREAM_IDLE_MAX: usize = 1_024;
 pub const UPSTREAMS_IDLE_MAX: usize = 4_096;
 /// Maximum number of requests waiting for a connection to one endpoint, per worker. More: 303001.
 pub const UPSTREAM_WAITERS_MAX: usize = 4_096;
+/// Default for the requests to one endpoint that wait for a connection or the head of the response, per worker: three
+/// quarters of the requests to one API, so that an endpoint that hangs leaves places to others. More: the next endpoint of
+/// the set gets the request, or 303001.
+pub const ENDPOINT_WAITING_DEFAULT: usize = 3_072;
+/// Maximum number of connections that a thread begins to open before it serves others. More: they wait for the next turn.
+/// As many take about a millisecond.
+pub const CONNECTS_PER_TURN: usize = 16;
+/// Largest share of the local ports that open connections from one source address to one destination take, in percent.
+/// More: fault 101503, for lack of ports. Source: Linux looks for a free port among one half of them first, so that
+/// connect(2) takes milliseconds when that is in use.
+pub const LOCAL_PORTS_PERCENT_MAX: usize = 50;
+/// Share of the local ports at which a warning is logged, in percent.
+pub const LOCAL_PORTS_PERCENT_WARNED: usize = 40;
+/// Maximum number of source addresses for connections to upstreams. More: a diagnostic.
+pub const SOURCE_ADDRESSES_MAX: usize = 64;
 /// Maximum number of concurrent health checks. More: they wait.
 pub const HEALTH_CHECKS_MAX: usize = 64;
 /// Maximum number of idle connections that are kept for health checks and key sets. More: those that have been idle for the
@@ -677,6 +692,11 @@ const _: () = assert!(
     "a retried connect must fit into the limit for the response head"
 );
 const _: () = assert!(HEAD_BUFFER_BYTES <= HEAD_BYTES_MAX, "a buffer grows to the largest head");
+const _: () = assert!(
+    WORKER_MEDIATED_EXCHANGES_MAX < ENDPOINT_WAITING_DEFAULT
+        && ENDPOINT_WAITING_DEFAULT < API_REQUESTS_DEFAULT,
+    "mediation never sends more to an endpoint than it takes, and an endpoint leaves places of its API"
+);
 const _: () = assert!(TARGET_BYTES_MAX < HEAD_BYTES_MAX, "a target must fit in a head");
 const _: () = assert!(
     2 * INTROSPECTION_MS_MAX <= INTROSPECTION_BY_ALL_MS_MAX,

@@ -1,7 +1,7 @@
 //! The addresses that the gateway listens on, and why it did not start.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 
 use base::limits::ACCEPT_BACKLOG;
 use socket2::{Domain, Socket, Type};
@@ -13,6 +13,8 @@ pub enum StartError {
     AddressInUse { address: SocketAddr, setting: &'static str },
     #[error("cannot listen on {address} (`{setting}`): {source}")]
     Listen { address: SocketAddr, setting: &'static str, source: io::Error },
+    #[error("connections cannot come from {address} (`[gateway] source_addresses`): {source}")]
+    SourceAddress { address: IpAddr, source: io::Error },
     #[error("cannot open the access log (`[access_log] to`): {0}")]
     AccessLog(io::Error),
     #[error("cannot start a worker: {0}")]

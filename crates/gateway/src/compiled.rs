@@ -1,6 +1,7 @@
 //! One revision of everything that can change while the gateway runs.
 
 use std::net::IpAddr;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use model::{ArtefactRules, BackendCredential, FaultStatus, Settings};
@@ -40,6 +41,7 @@ pub(crate) struct Live {
     pub(crate) client_connections_max: usize,
     pub(crate) client_requests_max: usize,
     pub(crate) api_requests_max: usize,
+    pub(crate) endpoint_waiting_max: usize,
     pub(crate) min_rate: u32,
     /// Whether DPoP proofs have to have a nonce.
     pub(crate) dpop_nonce: bool,
@@ -62,7 +64,7 @@ impl Live {
     pub(crate) fn forwarding<'a>(
         &'a self,
         retries: &'a RetryCounts,
-        balancer: &'a Balancer,
+        balancer: &'a Rc<Balancer>,
         begun_us: u64,
     ) -> Forwarding<'a> {
         Forwarding {
@@ -70,6 +72,7 @@ impl Live {
             connect_ms: self.connect_ms,
             stall_ms: self.stall_ms,
             min_rate: self.min_rate,
+            endpoint_waiting_max: self.endpoint_waiting_max,
             begun_us,
             retries,
             balancer,
@@ -91,6 +94,7 @@ impl Live {
             client_connections_max: gateway.client_connections_max,
             client_requests_max: gateway.client_requests_max,
             api_requests_max: gateway.api_requests_max,
+            endpoint_waiting_max: gateway.endpoint_waiting_max,
             min_rate: gateway.min_rate,
             dpop_nonce: gateway.dpop_nonce,
             held_body_bytes_max: gateway.held_body_bytes_max,

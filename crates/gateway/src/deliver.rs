@@ -46,9 +46,13 @@ impl Stall {
 pub(crate) async fn deliver<C: Client>(
     exchange: &mut Exchange<'_>,
     responded: Result<Response, Box<Fault>>,
-    delivery: Delivery,
+    mut delivery: Delivery,
     client: &mut C,
 ) {
+    let api = exchange.record.api.as_ref().map(|account| &account.routes.api);
+    if let Some(stall_ms) = api.and_then(|api| api.stall_ms) {
+        delivery.stall.ms = stall_ms;
+    }
     let sent = match responded {
         Ok(response) => send(exchange, client, response, delivery).await,
         Err(fault) => {
@@ -209,8 +213,11 @@ impl Sending<'_> {
                 self.response.stop_upload(self.resources);
                 return Poll::Ready(Ok(()));
             }
-            let stalled = || self.response.truncated("no data within `stall_ms`");
-            return Poll::Ready(Err(if waits { stalled() } else { Fault::ClientLeft.into() }));
+            return Poll::Ready(Err(if waits {
+                self.response.stalled()
+            } else {
+                Fault::ClientLeft.into()
+            }));
         }
         Poll::Pending
     }

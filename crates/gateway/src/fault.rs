@@ -97,6 +97,7 @@ pub(crate) fn response(
         | Fault::Mediation { .. }
         | Fault::MalformedBody { blame: Blame::Client, .. }
         | Fault::NotReady { .. }
+        | Fault::EndpointBusy { .. }
         | Fault::NoReadyChild { .. } => runtime(fault.code(), statuses),
     }
 }
@@ -113,7 +114,7 @@ const RUNTIME: &[(u32, &str, u16)] = &[
     (103_500, "The interceptor service failed",                502),
     (103_501, "The interceptor service returned an invalid response", 502),
     (303_000, "No endpoint of the set is ready",               503),
-    (303_001, "The endpoint is suspended",                     503),
+    (303_001, "The endpoint is suspended, or busy",            503),
     (303_002, "The endpoint is suspended",                     503),
     (303_003, "The gateway cannot authenticate at the back end", 502),
     (305_100, "The endpoint does not exist",                   500),

@@ -208,6 +208,10 @@ impl Gateway {
         let access = AccessLogger::start(&settings.access_log).map_err(StartError::AccessLog)?;
         let (sender, key_sets) = channel(QUESTIONS_MAX);
         let upstreams = parts.upstreams;
+        let sources = &settings.gateway.source_addresses;
+        forward::check_sources(sources)
+            .map_err(|(address, source)| StartError::SourceAddress { address, source })?;
+        upstreams.shared().ports.set_sources(sources);
         let clock = upstreams.clock.clone();
         upstreams.shared().set_client_tls(Arc::clone(&parts.client_tls));
         let routes = Arc::new(Routes::compile(snapshot, None));
@@ -392,6 +396,15 @@ impl Gateway {
     pub fn apply_settings(&self, settings: &Settings, client_tls: Arc<ClientTls>) {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         self.upstreams.shared().set_client_tls(Arc::clone(&client_tls));
+        let sources = &settings.gateway.source_addresses;
+        match forward::check_sources(sources) {
+            Ok(()) => self.upstreams.shared().ports.set_sources(sources),
+            Err((address, error)) => tracing::error!(
+                %address,
+                %error,
+                "connections cannot come from an address of [gateway] source_addresses; the previous list stays in use"
+            ),
+        }
         let live = Arc::new(Live::new(settings, client_tls).keeping(&current.live));
         let integration = current.integration.with_rules(&live.rules);
         let quotas = current.quotas.with_services(&integration);

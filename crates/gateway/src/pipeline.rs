@@ -1,5 +1,7 @@
 //! The life of an exchange, in both directions. Read [`exchange`] first: each step is the module of that name.
 
+use std::rc::Rc;
+
 use base::Method;
 use model::{Api, Fault};
 use wire::http1::{BodyFraming, Known, Upgrade};
@@ -84,7 +86,7 @@ fn forwarding<'r>(
     exchange: &Exchange<'r>,
     revision: &'r Compiled,
     route: &'r Route<'_>,
-    to: &'r Balancer,
+    to: &'r Rc<Balancer>,
 ) -> Forwarding<'r> {
     let (retries, begun_us) = (&exchange.worker.tally.retries, exchange.record.started_us);
     let operation = match route.target {
@@ -112,7 +114,7 @@ fn outgoing<'r>(
 /// Whether this request may turn its connection into a tunnel: always for WebSocket, for other
 /// protocols where the API lists them, never for `h2c`, whose requests would bypass the gateway.
 fn may_upgrade(request: &Request, api: &Api) -> bool {
-    if request.head.framing() != BodyFraming::None {
+    if !matches!(request.head.framing(), BodyFraming::None | BodyFraming::Length(0)) {
         return false;
     }
     match request.head.upgrade(&request.bytes) {

@@ -106,8 +106,12 @@ impl Response {
         }
     }
 
-    /// The upstream's body ended early.
-    pub(crate) fn truncated(&self, reason: &'static str) -> Box<Fault> {
+    /// No more of the upstream's body came in time.
+    pub(crate) fn stalled(&mut self) -> Box<Fault> {
+        if let Body::Streaming(body) = &mut self.body {
+            body.has_stalled();
+        }
+        let reason = "no data within `stall_ms`";
         Fault::Truncated { authority: self.authority(), reason }.into()
     }
 

@@ -38,7 +38,9 @@ impl Upstreams {
     /// The system provides no thread or no event queue.
     pub fn start(settings: &Settings) -> io::Result<Arc<Self>> {
         let servers = settings.gateway.nameservers.clone();
-        Self::with(runner::workers(settings), servers)
+        let upstreams = Self::with(runner::workers(settings), servers)?;
+        upstreams.shared.ports.set_sources(&settings.gateway.source_addresses);
+        Ok(upstreams)
     }
 
     /// Starts it for a program without a gateway.

@@ -404,6 +404,7 @@ impl Worker {
             retries: tally.retries.sent.get(),
             retries_denied: tally.retries.denied.get(),
             health_checks: self.pools.shared().checks(),
+            local_ports: self.pools.shared().ports.figures(),
             tunnels: tally.tunnels.get(),
             http2_floods: tally.http2_floods.get(),
             http2_refused: tally.http2_refused.get(),

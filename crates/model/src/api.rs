@@ -33,6 +33,8 @@ pub struct Api {
     /// Whether a path with more than one interpretation is rejected: one with `//`, `;` or an escaped
     /// separator, or that normalisation changed.
     pub strict_paths: bool,
+    /// Longest time without progress of a response's body, in milliseconds. `None`: as for all APIs.
+    pub stall_ms: Option<u32>,
     /// Whether every request needs a client certificate, besides a token where one is needed.
     pub mutual_tls: bool,
     /// Which of the certificates that the listener accepts. `None`: all of them.
@@ -83,6 +85,7 @@ impl Api {
             forward_auth_header: false,
             forward_fields: Vec::new(),
             strict_paths: false,
+            stall_ms: None,
             mutual_tls: false,
             client_trust: None,
             login: None,

@@ -32,9 +32,12 @@ pub enum Fault {
     /// 101506.
     #[error("invalid HTTP response from {authority}: {reason}")]
     ProtocolViolation { authority: String, reason: &'static str },
-    /// 303001: the endpoint is suspended, or the queue for a connection is full.
+    /// 303001: the endpoint is suspended, or no connection became free in time.
     #[error("no endpoint of {authority} is ready")]
     NotReady { authority: String },
+    /// 303001: too many requests wait for the endpoint.
+    #[error("too many requests wait for {authority}")]
+    EndpointBusy { authority: String },
     /// 303000: no endpoint of a load-balanced or failover set is ready.
     #[error("no child endpoint of {authority} is ready")]
     NoReadyChild { authority: String },
@@ -79,7 +82,7 @@ impl Fault {
             Self::ProtocolViolation { .. } => 101_506,
             Self::Mediation { code, .. } => *code,
             Self::MalformedBody { .. } => 601_000,
-            Self::NotReady { .. } => 303_001,
+            Self::NotReady { .. } | Self::EndpointBusy { .. } => 303_001,
             Self::NoReadyChild { .. } => 303_000,
         }
     }
@@ -114,6 +117,7 @@ impl Fault {
             | Self::SendFailed { .. }
             | Self::ProtocolViolation { .. }
             | Self::NotReady { .. }
+            | Self::EndpointBusy { .. }
             | Self::NoReadyChild { .. } => Blame::Upstream,
         }
     }

@@ -103,6 +103,8 @@ pub struct GatewaySettings {
     pub connect_ms: u32,
     /// `nameservers`: name servers for the host names of endpoints; empty: the system's.
     pub nameservers: Vec<SocketAddr>,
+    /// `source_addresses`: addresses that connections to upstreams come from; empty: the kernel chooses one.
+    pub source_addresses: Vec<IpAddr>,
     /// `stall_ms`: longest time without progress in a body, in milliseconds.
     pub stall_ms: u32,
     /// `head_ms`: longest wait for a complete request head, in milliseconds.
@@ -117,6 +119,8 @@ pub struct GatewaySettings {
     pub client_requests_max: usize,
     /// `api_requests_max`: maximum number of requests to one API in progress, per worker.
     pub api_requests_max: usize,
+    /// `endpoint_waiting_max`: maximum number of requests that wait for one endpoint, per worker.
+    pub endpoint_waiting_max: usize,
     /// `min_rate`: least progress of a body that a peer holds up, in bytes per second; 0: any.
     pub min_rate: u32,
     /// `held_body_bytes_max`: largest body that is held in memory, because a stage reads it, in bytes.
@@ -148,6 +152,7 @@ impl Default for GatewaySettings {
             retry_budget_percent: limits::RETRY_BUDGET_PERCENT,
             connect_ms: limits::CONNECT_MS_MAX,
             nameservers: Vec::new(),
+            source_addresses: Vec::new(),
             stall_ms: limits::STALL_MS_MAX,
             head_ms: limits::HEAD_MS_MAX,
             idle_ms: limits::IDLE_CLIENT_MS_MAX,
@@ -155,6 +160,7 @@ impl Default for GatewaySettings {
             client_connections_max: limits::CLIENT_CONNECTIONS_DEFAULT,
             client_requests_max: limits::CLIENT_REQUESTS_DEFAULT,
             api_requests_max: limits::API_REQUESTS_DEFAULT,
+            endpoint_waiting_max: limits::ENDPOINT_WAITING_DEFAULT,
             min_rate: limits::MIN_RATE_DEFAULT,
             held_body_bytes_max: limits::HELD_BODY_BYTES_DEFAULT,
             held_bytes_max: limits::HELD_BYTES_DEFAULT,

@@ -43,6 +43,16 @@ impl Stream {
         }
     }
 
+    /// The socket, in clear or below TLS.
+    pub fn socket(&self) -> Option<&TcpStream> {
+        match self {
+            Self::Clear(tcp) => Some(tcp),
+            Self::Tls(tls) => Some(tls.get_ref().0),
+            #[cfg(feature = "simulation")]
+            Self::Simulated(_) => None,
+        }
+    }
+
     #[inline]
     pub fn is_secure(&self) -> bool {
         matches!(self, Self::Tls(_))
@@ -86,16 +96,16 @@ impl Stream {
     }
 
     /// Closes with a reset when dropped, so that the peer cannot take the end of the connection for the end of a
-    /// message.
+    /// message, and so that no local port waits for the peer to close its side.
     pub fn reset_when_dropped(&self) {
-        let tcp = match self {
-            Self::Clear(tcp) => tcp,
-            Self::Tls(tls) => tls.get_ref().0,
-            #[cfg(feature = "simulation")]
-            Self::Simulated(simulated) => return simulated.reset_when_dropped(),
-        };
-        // Fails only on a connection that has failed.
-        let _ = tcp.set_zero_linger();
+        #[cfg(feature = "simulation")]
+        if let Self::Simulated(simulated) = self {
+            return simulated.reset_when_dropped();
+        }
+        if let Some(tcp) = self.socket() {
+            // Fails only on a connection that has failed.
+            let _ = tcp.set_zero_linger();
+        }
     }
 
     /// Whether an idle connection can no longer be used: the peer closed it, it failed, or unexpected bytes

@@ -154,6 +154,7 @@ fn gateway(
             .unwrap_or(default.retry_budget_percent),
         connect_ms: table.number("connect_ms", ms.clone(), report).unwrap_or(default.connect_ms),
         nameservers: nameservers(table, report),
+        source_addresses: source_addresses(table, report),
         stall_ms: table.number("stall_ms", ms.clone(), report).unwrap_or(default.stall_ms),
         head_ms: table.number("head_ms", ms.clone(), report).unwrap_or(default.head_ms),
         idle_ms: table.number("idle_ms", ms, report).unwrap_or(default.idle_ms),
@@ -169,6 +170,9 @@ fn gateway(
         api_requests_max: table
             .number("api_requests_max", 1..=limits::REQUESTS_MAX, report)
             .unwrap_or(default.api_requests_max),
+        endpoint_waiting_max: table
+            .number("endpoint_waiting_max", 1..=limits::REQUESTS_MAX, report)
+            .unwrap_or(default.endpoint_waiting_max),
         min_rate: table
             .number("min_rate", 0..=limits::MIN_RATE_MAX, report)
             .unwrap_or(default.min_rate),
@@ -398,6 +402,29 @@ fn nameservers(table: &Table<'_>, report: &mut Report) -> Vec<SocketAddr> {
         }
     }
     servers
+}
+
+/// Addresses of this machine, each once.
+fn source_addresses(table: &Table<'_>, report: &mut Report) -> Vec<IpAddr> {
+    let mut sources: Vec<IpAddr> = Vec::new();
+    for (text, place) in table.texts("source_addresses", report).unwrap_or_default() {
+        let problem = match text.parse::<IpAddr>() {
+            Err(_) => "is not an IP address",
+            Ok(ip) if ip.is_unspecified() || ip.is_multicast() => "is not the address of a machine",
+            Ok(ip) if sources.contains(&ip) => "is listed twice",
+            Ok(_) if sources.len() >= limits::SOURCE_ADDRESSES_MAX => "is one address too many",
+            Ok(ip) => {
+                sources.push(ip);
+                continue;
+            }
+        };
+        let help = format!(
+            "list up to {} addresses of this machine, such as 10.0.0.5 or fd00::5",
+            limits::SOURCE_ADDRESSES_MAX
+        );
+        report.error(place, format!("`{}` {problem}", shorten(text)), help);
+    }
+    sources
 }
 
 /// A list of addresses and blocks.

@@ -38,6 +38,7 @@ try_ms = 500
 retry_budget_percent = 10
 connect_ms = 2_000
 nameservers = ["10.0.0.2", "[fd00::2]:5353"]
+source_addresses = ["10.0.0.5", "fd00::5"]
 stall_ms = 3_000
 head_ms = 4_000
 idle_ms = 5_000
@@ -45,6 +46,7 @@ connections_max = 100
 client_connections_max = 50
 client_requests_max = 40
 api_requests_max = 30
+endpoint_waiting_max = 25
 min_rate = 20
 held_body_bytes_max = 40
 held_bytes_max = 50
@@ -395,6 +397,9 @@ fn every_key_reaches_the_settings() {
     );
     assert_eq!((gateway.client_connections_max, gateway.client_requests_max), (50, 40));
     assert_eq!((gateway.api_requests_max, gateway.min_rate), (30, 20));
+    assert_eq!(gateway.endpoint_waiting_max, 25);
+    let sources: Vec<_> = gateway.source_addresses.iter().map(ToString::to_string).collect();
+    assert_eq!(sources, ["10.0.0.5", "fd00::5"]);
     assert_eq!((gateway.held_body_bytes_max, gateway.held_bytes_max), (40, 50));
     assert!(gateway.strict_paths && gateway.dpop_nonce);
     assert_eq!(gateway.http2, Http2Listeners { http: false, https: true });
@@ -469,6 +474,27 @@ fn absent_keys_have_their_defaults() {
             && settings.tls.default.is_none()
     );
     assert_eq!((settings.access_log, settings.log.level.as_str()), (AccessLog::Off, "info"));
+}
+
+#[test]
+fn a_source_address_is_a_single_address_of_a_machine() {
+    for (written, problem) in [
+        ("\"10.0.0.256\"", "`10.0.0.256` is not an IP address"),
+        ("\"10.0.0.0/8\"", "`10.0.0.0/8` is not an IP address"),
+        ("\"0.0.0.0\"", "`0.0.0.0` is not the address of a machine"),
+        ("\"::\"", "`::` is not the address of a machine"),
+        ("\"ff02::1\"", "`ff02::1` is not the address of a machine"),
+    ] {
+        gateway(&format!("source_addresses = [{written}]"), &format!("3:21: {problem}"));
+    }
+    let twice = "source_addresses = [\"10.0.0.1\", \"10.0.0.1\"]";
+    gateway(twice, "3:33: `10.0.0.1` is listed twice");
+    let many = |count: u8| {
+        let all: Vec<String> = (0..count).map(|last| format!("\"10.0.0.{last}\"")).collect();
+        format!("source_addresses = [{}]", all.join(", "))
+    };
+    gateway(&many(64), "");
+    gateway(&many(65), "3:803: `10.0.0.64` is one address too many");
 }
 
 #[test]

@@ -157,6 +157,7 @@ impl<'n> Document<'n> {
             forward_auth_header: settings.forward_auth_header,
             forward_fields: settings.forward_fields,
             strict_paths: settings.strict_paths.unwrap_or(self.defaults.strict_paths),
+            stall_ms: settings.stall_ms,
             mutual_tls: settings.mutual_tls,
             client_trust: certificates::read(self.root, self.refs, report),
             login,

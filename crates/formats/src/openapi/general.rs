@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use base::limits::RESPONSE_CACHE_S;
+use base::limits::{CONFIGURED_MS_MAX, RESPONSE_CACHE_S};
 use model::{Cors, Lifecycle, Place, Transports};
 
 use super::cors;
@@ -17,6 +17,7 @@ pub(super) struct General {
     pub(super) forward_auth_header: bool,
     pub(super) forward_fields: Vec<String>,
     pub(super) strict_paths: Option<bool>,
+    pub(super) stall_ms: Option<u32>,
     pub(super) mutual_tls: bool,
     /// The name of a `[[login]]`, and its place.
     pub(super) login: Option<(String, Place)>,
@@ -37,6 +38,7 @@ pub(super) fn read(root: &Map<'_>, report: &mut Report) -> General {
         forward_fields: forward_fields(root, report),
         mutual_tls: mutual_tls(root),
         strict_paths: flag(root, "x-penstock-strict-paths", report),
+        stall_ms: stall_ms(root, report),
         login: login(root, report),
         cors: root.get("x-wso2-cors").and_then(|node| cors::read(node, report)),
         response_cache: response_cache(root, report),
@@ -113,6 +115,19 @@ fn response_cache(root: &Map<'_>, report: &mut Report) -> Option<u32> {
         }
     };
     is_on.unwrap_or(true).then_some(seconds)
+}
+
+fn stall_ms(root: &Map<'_>, report: &mut Report) -> Option<u32> {
+    const NAME: &str = "x-penstock-stall-ms";
+    let node = root.get(NAME)?;
+    let written = values::text(node, NAME, report)?;
+    let number = written.parse::<u32>().ok();
+    let number = number.filter(|number| (1..=CONFIGURED_MS_MAX).contains(number));
+    if number.is_none() {
+        let help = format!("write a whole number from 1 to {CONFIGURED_MS_MAX}");
+        report.error(node.place, format!("invalid `{NAME}: {}`", shorten(written)), help);
+    }
+    number
 }
 
 fn flag(root: &Map<'_>, name: &str, report: &mut Report) -> Option<bool> {

@@ -705,6 +705,16 @@ fn json_and_yaml_give_the_same_api() {
 }
 
 #[test]
+fn an_api_has_a_limit_of_its_own_for_bodies_that_stall() {
+    let stall_ms = |line: &str| load(&format!("{HEAD}{line}\n"), &[]).api.map(|api| api.stall_ms);
+    assert_eq!(stall_ms(""), Some(None));
+    assert_eq!(stall_ms("x-penstock-stall-ms: 3600000"), Some(Some(3_600_000)));
+    for wrong in ["0", "3600001", "-1", "long"] {
+        assert_eq!(stall_ms(&format!("x-penstock-stall-ms: {wrong}")), None, "{wrong}");
+    }
+}
+
+#[test]
 fn strict_paths_of_the_file_take_precedence_over_the_configuration() {
     for (line, default, expect) in [
         ("", false, false),

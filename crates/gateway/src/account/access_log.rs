@@ -7,6 +7,7 @@
 use std::cell::RefCell;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
+use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -55,8 +56,8 @@ impl AccessLogger {
     pub(crate) fn start(to: &AccessLog) -> io::Result<Option<Self>> {
         let sink = match to {
             AccessLog::Off => return Ok(None),
-            AccessLog::Stdout => Sink::Stdout,
-            AccessLog::File(path) => Sink::File(path.clone(), append_to(path)?),
+            AccessLog::Stdout => Sink::stdout()?,
+            AccessLog::File(path) => Sink::to(path)?,
         };
         let (sender, receiver) = sync_channel(ACCESS_LOG_BLOCKS_MAX);
         let (alive, ended) = sync_channel::<()>(0);
@@ -89,40 +90,90 @@ impl Drop for AccessLogger {
     }
 }
 
-enum Sink {
-    Stdout,
-    File(PathBuf, File),
+/// Where whole lines are written.
+struct Sink<W> {
+    /// `None`: standard output, which is not opened again.
+    path: Option<PathBuf>,
+    file: W,
+    /// The rest of a line whose beginning was written before the disk was full. It comes before the next line.
+    rest: Vec<u8>,
 }
 
-impl Sink {
-    fn write(&mut self, lines: &[u8]) -> io::Result<()> {
-        match self {
-            Self::Stdout => io::stdout().write_all(lines),
-            Self::File(_, file) => file.write_all(lines),
-        }
+impl Sink<File> {
+    /// # Errors
+    /// The file cannot be opened for appending.
+    fn to(path: &Path) -> io::Result<Self> {
+        Ok(Self { path: Some(path.to_owned()), file: append_to(path)?, rest: Vec::new() })
+    }
+
+    /// # Errors
+    /// The process has too many files open.
+    fn stdout() -> io::Result<Self> {
+        // Not that of the standard library, which keeps bytes of its own after an error.
+        let file = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+        Ok(Self { path: None, file, rest: Vec::new() })
     }
 
     fn reopen(&mut self) -> io::Result<()> {
-        if let Self::File(path, file) = self {
-            *file = append_to(path)?;
-        }
+        let Some(path) = &self.path else { return Ok(()) };
+        let file = append_to(path)?;
+        // The line ends in the file in which it begins, if that has room.
+        let _ = self.write(&[]);
+        self.rest.clear();
+        self.file = file;
         Ok(())
     }
+}
+
+impl<W: Write> Sink<W> {
+    /// Writes `lines`. Returns the number of those that are lost, and why.
+    fn write(&mut self, lines: &[u8]) -> Result<(), (u64, io::Error)> {
+        let count = write_some(&mut self.file, &self.rest);
+        self.rest.drain(..count.0);
+        if let Some(error) = count.1 {
+            return Err((count_lines(lines), error));
+        }
+        let (written, error) = write_some(&mut self.file, lines);
+        let Some(error) = error else { return Ok(()) };
+        let (before, after) = lines.split_at_checked(written).unwrap_or((lines, &[]));
+        let is_torn = before.last().is_some_and(|byte| *byte != b'\n');
+        let end = after.iter().position(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        let (torn, lost) = after.split_at_checked(end).unwrap_or((&[], after));
+        if !is_torn {
+            return Err((count_lines(after), error));
+        }
+        self.rest = torn.to_vec();
+        Err((count_lines(lost), error))
+    }
+}
+
+/// Writes `bytes` until an error. Returns how many were written, and the error.
+fn write_some(to: &mut impl Write, bytes: &[u8]) -> (usize, Option<io::Error>) {
+    let mut written = 0;
+    while let Some(left) = bytes.get(written..).filter(|left| !left.is_empty()) {
+        match to.write(left) {
+            Ok(0) => return (written, Some(io::ErrorKind::WriteZero.into())),
+            Ok(count) => written = written.saturating_add(count),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return (written, Some(error)),
+        }
+    }
+    (written, None)
 }
 
 fn append_to(path: &Path) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).open(path)
 }
 
-fn write_all(mut sink: Sink, receiver: &Receiver<Vec<u8>>, shared: &Shared) {
+fn write_all(mut sink: Sink<File>, receiver: &Receiver<Vec<u8>>, shared: &Shared) {
     let mut failing = false;
     while let Ok(lines) = receiver.recv() {
         let reopened =
             if shared.reopen.swap(false, Ordering::AcqRel) { sink.reopen() } else { Ok(()) };
-        let written = sink.write(&lines);
-        if written.is_err() {
-            shared.lost.fetch_add(count_lines(&lines), Ordering::Relaxed);
-        }
+        let written = sink.write(&lines).map_err(|(lost, error)| {
+            shared.lost.fetch_add(lost, Ordering::Relaxed);
+            error
+        });
         match reopened.and(written) {
             Ok(()) => failing = false,
             Err(error) if !failing => {
@@ -254,5 +305,58 @@ mod tests {
         let mut out = Vec::new();
         member(&mut out, "path", b"/a\"b\\c\n\xff");
         assert_eq!(out, br#","path":"/a\"b\\c\u000a\u00ff""#);
+    }
+
+    /// A disk with room for some bytes.
+    struct Disk {
+        written: Vec<u8>,
+        room: usize,
+    }
+
+    impl Write for Disk {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let count = bytes.len().min(self.room).min(3);
+            self.room -= count;
+            self.written.extend_from_slice(&bytes[..count]);
+            if count == 0 { Err(io::ErrorKind::StorageFull.into()) } else { Ok(count) }
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// Writes `ab`, `cd` and `ef` with room for some bytes, then, when there is room, `gh`.
+    #[track_caller]
+    fn check_full_disk(room: usize, expect: &str, expect_lost: u64) {
+        let mut sink =
+            Sink { path: None, file: Disk { written: Vec::new(), room }, rest: Vec::new() };
+        let lost = sink.write(b"ab\ncd\nef\n").err().map_or(0, |(lost, _)| lost);
+        assert_eq!(lost, expect_lost, "with room for {room} bytes");
+        sink.file.room = 100;
+        assert!(sink.write(b"gh\n").is_ok());
+        let written = String::from_utf8(sink.file.written).unwrap();
+        assert_eq!(written.replace('\n', " "), expect, "with room for {room} bytes");
+    }
+
+    #[test]
+    fn no_line_is_torn_by_a_full_disk() {
+        check_full_disk(0, "gh ", 3);
+        check_full_disk(1, "ab gh ", 2);
+        check_full_disk(3, "ab gh ", 2);
+        check_full_disk(4, "ab cd gh ", 1);
+        check_full_disk(8, "ab cd ef gh ", 0);
+        check_full_disk(9, "ab cd ef gh ", 0);
+    }
+
+    #[test]
+    fn a_disk_that_stays_full_keeps_the_rest_of_a_line_and_no_other() {
+        let mut sink =
+            Sink { path: None, file: Disk { written: Vec::new(), room: 1 }, rest: Vec::new() };
+        assert_eq!(sink.write(b"ab\ncd\n").unwrap_err().0, 1);
+        assert_eq!(sink.write(b"ef\n").unwrap_err().0, 1);
+        sink.file.room = 100;
+        assert!(sink.write(b"gh\n").is_ok());
+        assert_eq!(sink.file.written, b"ab\ngh\n");
     }
 }

@@ -284,6 +284,8 @@ pub(crate) struct WorkerFigures {
     pub(crate) retries_denied: u64,
     /// Of all workers: passed and failed.
     pub(crate) health_checks: [u64; 2],
+    /// Of all workers.
+    pub(crate) local_ports: crate::forward::PortFigures,
     pub(crate) tunnels: u64,
     pub(crate) http2_floods: u64,
     pub(crate) http2_refused: u64,

@@ -232,6 +232,8 @@ impl Page {
             sum.waiting += pool.waiting;
             sum.opened += pool.opened;
             sum.failed += pool.failed;
+            sum.awaited += pool.awaited;
+            sum.shed += pool.shed;
         }
         self.family("penstock_upstream_connections", "gauge", "Upstream connections by state.");
         for (address, sum) in &sums {
@@ -245,6 +247,17 @@ impl Page {
                 );
             }
         }
+        let name = "penstock_upstream_requests_waiting";
+        self.family(name, "gauge", "Requests that wait for a connection or a response head.");
+        for (address, sum) in &sums {
+            self.line(name, &[("endpoint", address)], sum.awaited);
+        }
+        let name = "penstock_upstream_requests_shed_total";
+        self.family(name, "counter", "Requests rejected by `endpoint_waiting_max`.");
+        for (address, sum) in &sums {
+            self.line(name, &[("endpoint", address)], sum.shed);
+        }
+        self.local_ports(workers);
         self.family(
             "penstock_health_checks_total",
             "counter",
@@ -266,6 +279,22 @@ impl Page {
                 self.line("penstock_upstream_connects_total", &labels, value);
             }
         }
+    }
+
+    fn local_ports(&mut self, workers: &[WorkerFigures]) {
+        // Workers share the ports: the figures of each are as old as its reply.
+        let most = workers.iter().map(|worker| worker.local_ports.most).max().unwrap_or(0);
+        let used = workers.iter().map(|worker| worker.local_ports.used).max().unwrap_or(0);
+        let name = "penstock_local_ports_used";
+        self.family(
+            name,
+            "gauge",
+            "Local ports of the destination with the most upstream connections from one address.",
+        );
+        self.line(name, &[], used);
+        let name = "penstock_local_ports_limit";
+        self.family(name, "gauge", "Local ports that these connections may take at most.");
+        self.line(name, &[], most);
     }
 
     fn tokens(&mut self, workers: &[WorkerFigures]) {

@@ -47,7 +47,10 @@ impl Unread<'_> {
                 self.reader.in_pieces = true;
                 Poll::Ready(Ok(None))
             }
-            Ok(_) | Err(_) => Poll::Ready(Err(BodyError::Closed)),
+            Ok(_) | Err(_) => {
+                self.reader.broke = true;
+                Poll::Ready(Err(BodyError::Closed))
+            }
         }
     }
 }
@@ -73,6 +76,8 @@ pub(crate) struct BodyReader {
     consumed: u64,
     /// The trailers are not forwarded: some of them may be named by `Connection`.
     pub(crate) drops_trailers: bool,
+    /// The peer cut it off, or it is not valid.
+    pub(crate) broke: bool,
     /// It is not spliced: it arrives in small pieces, or no pipe is available.
     in_pieces: bool,
 }
@@ -88,6 +93,7 @@ impl BodyReader {
             complete: true,
             consumed: 0,
             drops_trailers: false,
+            broke: false,
             in_pieces: false,
         }
     }
@@ -116,11 +122,17 @@ impl BodyReader {
         self.decode = decode;
         self.ready = 0;
         (self.consumed, self.drops_trailers, self.in_pieces) = (0, false, false);
+        self.broke = false;
     }
 
     /// Whether every payload byte was read and consumed.
     pub(crate) fn is_done(&self) -> bool {
         self.complete && self.ready == 0
+    }
+
+    /// Whether the body has no other end than that of the connection.
+    pub(crate) fn ends_with_connection(&self) -> bool {
+        matches!(self.decode, Decode::UntilClose)
     }
 
     /// Whether more bytes of a body of known length must arrive.
@@ -334,7 +346,9 @@ pub(crate) struct Http1Source<'a> {
 
 impl Source for Http1Source<'_> {
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BodyError>> {
-        self.reader.poll_fill(cx, self.stream, self.buffers)
+        let filled = self.reader.poll_fill(cx, self.stream, self.buffers);
+        self.reader.broke |= matches!(filled, Poll::Ready(Err(_)));
+        filled
     }
 
     fn data(&self) -> &[u8] {
@@ -354,7 +368,9 @@ impl Source for Http1Source<'_> {
         cx: &mut Context<'_>,
         to: &mut Vec<u8>,
     ) -> Poll<Result<bool, BodyError>> {
-        self.reader.poll_read_to(cx, (self.stream, self.buffers), to)
+        let read = self.reader.poll_read_to(cx, (self.stream, self.buffers), to);
+        self.reader.broke |= matches!(read, Poll::Ready(Err(_)));
+        read
     }
 
     fn park(&mut self) {

@@ -96,14 +96,17 @@ impl<S> Addresses<S> {
     }
 
     /// Keeps a connection for later requests, unless it is too old, its address is gone, or there are `idle_max`.
-    pub(crate) fn release(&mut self, pooled: Pooled<S>, idle_max: usize, now_us: u64) {
+    /// Returns one that is not kept.
+    pub(crate) fn release(&mut self, pooled: Pooled<S>, idle_max: usize, now_us: u64) -> Option<S> {
         let (connection, ip, opened_us) = pooled;
         if self.idle() >= idle_max || is_older(opened_us, UPSTREAM_AGE_MS_MAX, now_us) {
-            return;
+            return Some(connection);
         }
-        if let Some(known) = self.known.iter_mut().find(|known| known.ip == ip) {
-            known.idle.push(Idle { connection, opened_us, since_us: now_us });
-        }
+        let Some(known) = self.known.iter_mut().find(|known| known.ip == ip) else {
+            return Some(connection);
+        };
+        known.idle.push(Idle { connection, opened_us, since_us: now_us });
+        None
     }
 
     /// Records a failed connection: other addresses are preferred for a while.

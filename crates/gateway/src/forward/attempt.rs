@@ -39,6 +39,10 @@ pub(super) async fn attempt<B: RequestBody>(
     request: &Outgoing<'_>,
     body: &mut B,
 ) -> Result<UpstreamResponse, FailedAttempt> {
+    let Some(_waiting) = endpoint.pool.await_response(forwarding.endpoint_waiting_max) else {
+        let fault = Fault::EndpointBusy { authority: endpoint.authority.to_string() }.into();
+        return Err(FailedAttempt { fault, written: 0, stale: false, endpoint_blameless: true });
+    };
     // The limit for the response head includes all attempts.
     let now_us = resources.coarse_us();
     let spent_us = now_us.saturating_sub(forwarding.begun_us);
@@ -276,7 +280,7 @@ impl Attempt<'_> {
                 reader.start_response(head.parsed.framing());
                 reader.drops_trailers = head.parsed.names_fields();
                 connection.keep_alive = head.parsed.keep_alive();
-                let body = UpstreamBody { connection: self.connection };
+                let body = UpstreamBody::new(self.connection);
                 Ok(UpstreamResponse { head, body })
             }
             Err(fault) => {

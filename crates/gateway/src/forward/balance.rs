@@ -208,7 +208,7 @@ impl Balancer {
         self.endpoints.iter().filter(|endpoint| !endpoint.health.is_open(now_us)).count()
     }
 
-    /// Records the head of a response to a request of the operation with this number.
+    /// Records a response to a request of the operation with this number.
     pub(crate) fn responded(
         &self,
         endpoint: &EndpointState,
@@ -216,9 +216,7 @@ impl Balancer {
         operation: usize,
         now_us: u64,
     ) {
-        if let Suspension::Ratio(breaker) = &self.suspension
-            && breaker.statuses.contains(&status)
-        {
+        if self.breaks_at(status) {
             return self.failed(endpoint, Failure::Broken { operation }, now_us);
         }
         if let Some(half_us) = half_window_us(&self.suspension) {
@@ -227,6 +225,11 @@ impl Balancer {
         if endpoint.health.succeeded(now_us) {
             tracing::info!(endpoint = %endpoint.authority, "endpoint active again");
         }
+    }
+
+    /// Whether a response with this status is a failure.
+    pub(super) fn breaks_at(&self, status: u16) -> bool {
+        matches!(&self.suspension, Suspension::Ratio(breaker) if breaker.statuses.contains(&status))
     }
 
     /// Records a response of a single endpoint, when its body was looked at: with `fault`, it is a failure, unless the

@@ -2,13 +2,18 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
 use std::time::Duration;
 
 use model::Scheme;
-use tokio::net::TcpStream;
+use nix::sys::socket::{setsockopt, sockopt};
+use socket2::SockRef;
+use tokio::net::{TcpSocket, TcpStream};
 use wire::stream::Stream;
 use wire::tls::ClientTls;
 
+use super::ports::{LocalPort, LocalPorts};
+use super::turns::ConnectTurns;
 use crate::own_connections::{OwnConnection, OwnConnections};
 
 /// Where a connection leads.
@@ -25,11 +30,26 @@ pub(crate) trait Report {
     fn connected(&self, ip: IpAddr);
 }
 
+/// The registers of open connections, and the turns in which new ones begin.
+#[derive(Clone, Debug)]
+pub(crate) struct Opening {
+    pub(crate) own: OwnConnections,
+    pub(crate) ports: LocalPorts,
+    pub(crate) turns: Rc<ConnectTurns>,
+}
+
+/// The entries of an open connection in the registers, until dropped.
+#[derive(Debug, Default)]
+pub(crate) struct Registered {
+    _own: Option<OwnConnection>,
+    _port: Option<LocalPort>,
+}
+
 /// A new connection.
 pub(crate) struct Connected {
     pub(crate) stream: Stream,
     pub(crate) ip: IpAddr,
-    pub(crate) own: Option<OwnConnection>,
+    pub(crate) registered: Registered,
 }
 
 /// Connects to one of `ips`, and performs the TLS handshake if there is one.
@@ -41,30 +61,51 @@ pub(crate) async fn connect(
     ips: &[IpAddr],
     tls: &ClientTls,
     connect_ms: u32,
-    own: &OwnConnections,
+    opening: &Opening,
     report: &impl Report,
 ) -> io::Result<Connected> {
     #[cfg(test)]
     if let (Some(connected), Some(ip)) =
         (crate::simulation::connect(address.port).await, ips.first())
     {
-        return connected.map(|stream| Connected { stream, ip: *ip, own: None });
+        let registered = Registered::default();
+        return connected.map(|stream| Connected { stream, ip: *ip, registered });
     }
-    let (tcp, ip) = connect_to_one_of(ips, address.port, connect_ms, report).await?;
+    let ((tcp, port), ip) =
+        connect_to_one_of(ips, address.port, connect_ms, opening, report).await?;
     tcp.set_nodelay(true)?;
-    let own = own.open(&tcp);
+    let registered = Registered { _own: opening.own.open(&tcp), _port: Some(port) };
     let stream = match address.scheme {
         Scheme::Http => Stream::Clear(tcp),
         Scheme::Https => tls.connect(tcp, &address.host).await?,
     };
-    Ok(Connected { stream, ip, own })
+    if let Some(tcp) = stream.socket() {
+        SockRef::from(tcp).set_linger(None)?;
+    }
+    Ok(Connected { stream, ip, registered })
+}
+
+/// Opens a connection, from one of the source addresses if there are some. It is reset if it is dropped: an upstream that
+/// hangs would hold the port of one that is given up before or during the TLS handshake.
+async fn open(to: SocketAddr, opening: &Opening) -> io::Result<(TcpStream, LocalPort)> {
+    opening.turns.wait().await;
+    let port = opening.ports.take(to)?;
+    let socket = if to.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    SockRef::from(&socket).set_linger(Some(Duration::ZERO))?;
+    if let Some(source) = port.source() {
+        // The kernel chooses the port when it knows the destination: each destination has the whole range.
+        setsockopt(&socket, sockopt::IpBindAddressNoPort, &true)?;
+        socket.bind(SocketAddr::new(source, 0))?;
+    }
+    Ok((socket.connect(to).await?, port))
 }
 
 /// Whether the connection failed for lack of something on this machine, such as descriptors, memory or ports.
 pub(crate) fn is_local(error: &io::Error) -> bool {
     use nix::errno::Errno::{EADDRNOTAVAIL, EMFILE, ENFILE, ENOBUFS, ENOMEM};
     let lacking = [EADDRNOTAVAIL, EMFILE, ENFILE, ENOBUFS, ENOMEM];
-    error.raw_os_error().is_some_and(|code| lacking.iter().any(|lacking| *lacking as i32 == code))
+    let is_lacking = |code| lacking.iter().any(|lacking| *lacking as i32 == code);
+    error.kind() == io::ErrorKind::AddrNotAvailable || error.raw_os_error().is_some_and(is_lacking)
 }
 
 /// Whether the connection failed because the process, or the machine, has too many files open.
@@ -79,13 +120,14 @@ async fn connect_to_one_of(
     ips: &[IpAddr],
     port: u16,
     connect_ms: u32,
+    opening: &Opening,
     report: &impl Report,
-) -> io::Result<(TcpStream, IpAddr)> {
+) -> io::Result<((TcpStream, LocalPort), IpAddr)> {
     let mut failure = io::Error::new(io::ErrorKind::NotFound, "the host name has no address");
     let share = Duration::from_millis(u64::from(connect_ms)) / shares_of(ips.len());
     let last = ips.len().saturating_sub(1);
     for (position, ip) in ips.iter().enumerate() {
-        let connecting = TcpStream::connect(SocketAddr::new(*ip, port));
+        let connecting = open(SocketAddr::new(*ip, port), opening);
         let tried = if position == last {
             connecting.await
         } else {
@@ -93,9 +135,9 @@ async fn connect_to_one_of(
             tried.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
         };
         match tried {
-            Ok(tcp) => {
+            Ok(opened) => {
                 report.connected(*ip);
-                return Ok((tcp, *ip));
+                return Ok((opened, *ip));
             }
             Err(error) => {
                 if !is_local(&error) {
@@ -160,6 +202,22 @@ mod tests {
         assert!(!is_local(&io::ErrorKind::TimedOut.into()));
     }
 
+    fn opening() -> Opening {
+        let turns = Rc::default();
+        Opening { own: OwnConnections::default(), ports: LocalPorts::default(), turns }
+    }
+
+    /// As [`connect_to_one_of`].
+    async fn connect_to(
+        ips: &[IpAddr],
+        port: u16,
+        log: &Log,
+    ) -> io::Result<((TcpStream, LocalPort), IpAddr)> {
+        let opening = opening();
+        let run = connect_to_one_of(ips, port, 200, &opening, log);
+        tokio::task::LocalSet::new().run_until(run).await
+    }
+
     #[derive(Default)]
     struct Log(RefCell<Vec<String>>);
 
@@ -181,7 +239,7 @@ mod tests {
         let (_listener, _queued, hole) = black_hole();
         let log = Log::default();
         let good = tokio::net::TcpListener::bind((TWO, hole.port())).await.unwrap();
-        let (tcp, ip) = connect_to_one_of(&[ONE, TWO], hole.port(), 200, &log).await.unwrap();
+        let ((tcp, _port), ip) = connect_to(&[ONE, TWO], hole.port(), &log).await.unwrap();
         assert_eq!((tcp.peer_addr().unwrap(), ip), (good.local_addr().unwrap(), TWO));
         assert_eq!(*log.0.borrow(), ["failed 127.0.0.1", "connected 127.0.0.2"]);
     }
@@ -192,10 +250,10 @@ mod tests {
         let port = closed.local_addr().unwrap().port();
         drop(closed);
         let log = Log::default();
-        let failure = connect_to_one_of(&[ONE, ONE], port, 200, &log).await.unwrap_err();
+        let failure = connect_to(&[ONE, ONE], port, &log).await.unwrap_err();
         assert_eq!(failure.kind(), io::ErrorKind::ConnectionRefused);
         assert_eq!(*log.0.borrow(), ["failed 127.0.0.1", "failed 127.0.0.1"]);
-        let nothing = connect_to_one_of(&[], port, 200, &log).await.unwrap_err();
+        let nothing = connect_to(&[], port, &log).await.unwrap_err();
         assert_eq!(nothing.kind(), io::ErrorKind::NotFound);
     }
 }

@@ -1,9 +1,11 @@
 //! The gateway's own requests, such as for an issuer's key set. They go through `forward`, like those of clients.
 
 use std::future::poll_fn;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 
+use base::limits;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use http::Uri;
@@ -124,12 +126,13 @@ async fn exchange(
     let endpoint = Endpoint { path: String::new(), ..endpoint };
     let mut upstream = Upstream::new(UpstreamKind::Single, vec![endpoint]);
     upstream.response_head_ms = total_ms;
-    let balancer = Balancer::new(&upstream, None, pools);
+    let balancer = Rc::new(Balancer::new(&upstream, None, pools));
     let forwarding = Forwarding {
         client_tls: tls,
         connect_ms: total_ms,
         stall_ms: total_ms,
         min_rate: 0,
+        endpoint_waiting_max: limits::ENDPOINT_WAITING_DEFAULT,
         begun_us: resources.now_us(),
         retries: &RetryCounts::default(),
         balancer: &balancer,

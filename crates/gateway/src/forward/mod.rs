@@ -18,16 +18,20 @@ mod lookup;
 mod names;
 mod own_body;
 mod pool;
+mod ports;
 mod retry;
 mod shared;
+mod turns;
+mod unjudged;
 mod window;
 
 use std::cell::Cell;
 use std::io;
+use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use model::Fault;
-use wire::http1::ResponseFraming;
+use wire::http1::{Known, ResponseFraming};
 use wire::tls::ClientTls;
 
 pub(crate) use balance::Balancer;
@@ -39,6 +43,7 @@ pub(crate) use health::Checked;
 pub(crate) use names::Follower;
 pub(crate) use own_body::OwnBody;
 pub(crate) use pool::{Connection, PoolFigures, PoolLimits, Pools};
+pub(crate) use ports::{PortFigures, check_sources};
 pub(crate) use retry::RetryCounts;
 pub(crate) use shared::{CheckedEndpoint, Shared, Watched};
 
@@ -52,6 +57,7 @@ use crate::tasks;
 use attempt::{FailedAttempt, attempt};
 use balance::{Chosen, Probe};
 use retry::{FailedTry, Next, Tries};
+use unjudged::Unjudged;
 
 /// An upstream's response. Its body, and possibly the rest of the request's body, are still to come.
 pub(crate) struct UpstreamResponse {
@@ -60,6 +66,14 @@ pub(crate) struct UpstreamResponse {
 }
 
 impl UpstreamResponse {
+    /// Whether its body may be silent for long, and have no end.
+    fn is_event_stream(&self) -> bool {
+        const EVENTS: &[u8] = b"text/event-stream";
+        let kind = self.head.parsed.find(Known::ContentType);
+        let kind = kind.map_or(&[][..], |field| field.value.of(&self.head.bytes));
+        kind.get(..EVENTS.len()).is_some_and(|start| start.eq_ignore_ascii_case(EVENTS))
+    }
+
     /// Drops a response that is not sent to the client. Its connection is used again if nothing of it is unread.
     pub(crate) fn release(self, resources: &Resources) {
         self.body.release(resources, true);
@@ -70,9 +84,20 @@ impl UpstreamResponse {
 /// A response's body that is still on the wire.
 pub(crate) struct UpstreamBody {
     pub(crate) connection: Box<Connection>,
+    /// `Some` until the outcome of the exchange is recorded.
+    unjudged: Option<Unjudged>,
 }
 
 impl UpstreamBody {
+    fn new(connection: Box<Connection>) -> Self {
+        Self { connection, unjudged: None }
+    }
+
+    /// Records that no more of the body came in time.
+    pub(crate) fn has_stalled(&mut self) {
+        self.connection.reader.broke = true;
+    }
+
     pub(crate) fn source<'a>(&'a mut self, buffers: &'a Buffers) -> Http1Source<'a> {
         let Connection { stream, reader, .. } = &mut *self.connection;
         Http1Source { reader, stream, buffers }
@@ -95,6 +120,10 @@ impl UpstreamBody {
         body: &mut B,
         resources: &Resources,
     ) -> bool {
+        let now_us = resources.coarse_us();
+        if let Some(unjudged) = self.unjudged.take_if(|unjudged| unjudged.is_due(now_us)) {
+            unjudged.judge(self.connection.reader.broke, now_us);
+        }
         if !self.uploads() {
             return false;
         }
@@ -122,6 +151,11 @@ impl UpstreamBody {
         connection.reader.start_response(ResponseFraming::UntilClose);
     }
 
+    /// Ends a tunnel that both sides have closed in order: what was written last still arrives.
+    pub(crate) fn end_tunnel(&mut self) {
+        self.connection.is_closed_by_upstream();
+    }
+
     /// Bytes that were written to the connection since its request, or its tunnel, began.
     pub(crate) fn uploaded(&self) -> u64 {
         self.connection.out.written
@@ -139,10 +173,16 @@ impl UpstreamBody {
     /// `complete`, both bodies are, and nothing is unread.
     pub(crate) fn release(mut self, resources: &Resources, complete: bool) {
         let connection = &mut *self.connection;
+        if let Some(unjudged) = self.unjudged.take() {
+            unjudged.judge(connection.reader.broke, resources.coarse_us());
+        }
         let clean = connection.reader.buffer.is_empty() && connection.reader.is_done();
         connection.release_buffers(&resources.buffers);
-        if complete && connection.keep_alive && clean && connection.upload == Upload::Done {
+        let is_over = complete && clean && connection.upload == Upload::Done;
+        if is_over && connection.keep_alive {
             self.connection.release(resources.coarse_us());
+        } else if is_over && connection.reader.ends_with_connection() {
+            connection.is_closed_by_upstream();
         }
     }
 }
@@ -165,10 +205,12 @@ pub(crate) struct Forwarding<'a> {
     pub(crate) stall_ms: u32,
     /// Least progress of a request's body, in bytes per second.
     pub(crate) min_rate: u32,
+    /// Maximum number of requests that wait for a connection to one endpoint or for the head of its response.
+    pub(crate) endpoint_waiting_max: usize,
     /// Start of the exchange, on the worker's clock.
     pub(crate) begun_us: u64,
     pub(crate) retries: &'a RetryCounts,
-    pub(crate) balancer: &'a Balancer,
+    pub(crate) balancer: &'a Rc<Balancer>,
     /// Its number in the API, if the set is an API's.
     pub(crate) operation: usize,
     /// Names of identity fields that are forwarded from every client, in lower case.
@@ -200,13 +242,8 @@ pub(crate) async fn exchange<B: RequestBody>(
         let tried =
             attempt(resources, forwarding, chosen.endpoint, tries.freshness, request, body).await;
         let (outcome, next) = match tried {
-            Ok(response) => {
-                if let Some(probe) = forwarding.judged_later {
-                    probe.set(chosen.probe.take());
-                } else {
-                    let (status, now_us) = (response.head.status(), resources.coarse_us());
-                    balancer.responded(chosen.endpoint, status, forwarding.operation, now_us);
-                }
+            Ok(mut response) => {
+                began(forwarding, &mut chosen, &mut response, resources.coarse_us());
                 let next = after_response(resources, &mut tries, &chosen, &response, request, body);
                 (Ok(response), next)
             }
@@ -240,6 +277,27 @@ pub(crate) async fn exchange<B: RequestBody>(
         if pause_ms > 0 {
             pause(resources, pause_ms, body).await?;
         }
+    }
+}
+
+/// Records the head of a response; if its body says more about the endpoint, prepares that.
+fn began(
+    forwarding: &Forwarding<'_>,
+    chosen: &mut Chosen<'_>,
+    response: &mut UpstreamResponse,
+    now_us: u64,
+) {
+    let (balancer, operation) = (forwarding.balancer, forwarding.operation);
+    let (status, is_stream) = (response.head.status(), response.is_event_stream());
+    let body = &mut response.body;
+    let reader = &body.connection.reader;
+    let is_enough = is_stream || reader.is_done() || reader.ends_with_connection();
+    if let Some(probe) = forwarding.judged_later {
+        probe.set(chosen.probe.take());
+    } else if is_enough || balancer.breaks_at(status) {
+        balancer.responded(chosen.endpoint, status, operation, now_us);
+    } else {
+        body.unjudged = Some(Unjudged::new(balancer, chosen, operation, (status, now_us)));
     }
 }
 
@@ -277,7 +335,8 @@ fn after_failure<B: RequestBody>(
     let nothing_sent = failed.written == 0 && untouched;
     let is_safe = nothing_sent || request.method.is_idempotent() && untouched;
     let repeatable = is_safe && is_retryable(&failed.fault, balancer);
-    let failed = FailedTry { stale: failed.stale, nothing_sent, repeatable };
+    let is_shed = matches!(*failed.fault, Fault::EndpointBusy { .. });
+    let failed = FailedTry { stale: failed.stale, nothing_sent, is_shed, repeatable };
     tries.after_failure(failed, chosen.position, now_us)
 }
 
@@ -301,7 +360,8 @@ fn is_retryable(fault: &Fault, balancer: &Balancer) -> bool {
         Fault::Unreachable { .. }
         | Fault::ConnectTimeout { .. }
         | Fault::Closed { .. }
-        | Fault::SendFailed { .. } => true,
+        | Fault::SendFailed { .. }
+        | Fault::EndpointBusy { .. } => true,
         // There is time for another try only if each has a limit of its own.
         Fault::ResponseTimeout { .. } => balancer.try_ms.is_some(),
         Fault::Denied(_)

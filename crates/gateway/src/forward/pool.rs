@@ -18,10 +18,9 @@ pub(crate) use connection::Connection;
 pub(crate) use pools::{PoolLimits, Pools};
 
 use super::addresses::Addresses;
-use super::connect::{Address, Connected, Report, connect, is_local, lacks_descriptors};
+use super::connect::{Address, Connected, Opening, Report, connect, is_local, lacks_descriptors};
 use super::names::{self, Name, Resolution};
 use crate::gate::{ConnectionGate, Pass, Refusal, SetLimits, Waiting};
-use crate::own_connections::OwnConnections;
 use crate::request_body::{RequestBody, Unwanted, while_wanted};
 use crate::resources::Resources;
 use connection::Lease;
@@ -35,6 +34,10 @@ pub(crate) struct PoolFigures {
     pub(crate) waiting: u64,
     pub(crate) opened: u64,
     pub(crate) failed: u64,
+    /// Requests that wait for a connection or the head of the response.
+    pub(crate) awaited: u64,
+    /// Requests that were rejected since too many waited.
+    pub(crate) shed: u64,
 }
 
 /// Connections to one address.
@@ -45,7 +48,7 @@ pub(crate) struct Pool {
     all_in_use: Rc<ConnectionGate>,
     address: Address,
     source: Source,
-    own: OwnConnections,
+    opening: Opening,
     addresses: RefCell<Addresses<Box<Connection>>>,
     gate: ConnectionGate,
     /// Requests that wait because of the limits of their endpoint set.
@@ -54,6 +57,9 @@ pub(crate) struct Pool {
     waiting_for_all: Cell<usize>,
     opened: Cell<u64>,
     failed: Cell<u64>,
+    /// Requests that wait for a connection or the head of the response.
+    awaited: Cell<usize>,
+    shed: Cell<u64>,
 }
 
 /// Where a pool gets its addresses from.
@@ -124,12 +130,23 @@ impl Pool {
         result
     }
 
+    /// Counts a request as waiting for a connection or the head of its response, until the guard is dropped. `None`:
+    /// `most` wait already.
+    pub(crate) fn await_response(&self, most: usize) -> Option<Waiting<'_>> {
+        if self.awaited.get() >= most {
+            self.shed.set(self.shed.get().wrapping_add(1));
+            return None;
+        }
+        Some(Waiting::new(&self.awaited))
+    }
+
     /// Leases a connection, which is closed when it is dropped: an idle one that is still open, or a new one; if a limit is
     /// reached, after another is released. The wait ends when the watch of `body` expires, or its sender leaves.
     ///
     /// # Errors
-    /// [`ConnectFailure`] with [`Fault::Unreachable`], [`Fault::ConnectTimeout`], [`Fault::NotReady`] if the queue is
-    /// full, [`Denial::Overloaded`] if too many connections to all endpoints are in use, or the fault of a sender that left.
+    /// [`ConnectFailure`] with [`Fault::Unreachable`], [`Fault::ConnectTimeout`], [`Fault::EndpointBusy`] if the queue is
+    /// full, [`Fault::NotReady`] after the longest wait that the endpoint set allows, [`Denial::Overloaded`] if too many
+    /// connections to all endpoints are in use, or the fault of a sender that left.
     pub(crate) async fn lease(
         self: &Rc<Self>,
         leasing: Leasing<'_>,
@@ -176,10 +193,10 @@ impl Pool {
         }
         let connecting = pin!(self.connect(ips, tls, connect_ms, now_us));
         let fault = match while_wanted(body, connecting).await {
-            Ok(Ok(Connected { stream, ip, own })) => {
+            Ok(Ok(connected)) => {
                 self.opened.set(self.opened.get() + 1);
                 // Boxed, since it passes through many hands.
-                return Ok(Box::new(Connection::new((stream, own), (ip, now_us), lease)));
+                return Ok(Box::new(Connection::new(connected, now_us, lease)));
             }
             Ok(Err(error)) => {
                 let (is_local, cause) = (is_local(&error), error.to_string());
@@ -222,9 +239,10 @@ impl Pool {
                     let waited_ms = leasing.connect_ms;
                     Fault::ConnectTimeout { authority: self.authority(), waited_ms }.into()
                 }
-                Refusal::Full | Refusal::Unwanted(Unwanted::TimeUp) => {
+                Refusal::Unwanted(Unwanted::TimeUp) => {
                     Fault::NotReady { authority: self.authority() }.into()
                 }
+                Refusal::Full => Fault::EndpointBusy { authority: self.authority() }.into(),
             };
             ConnectFailure { fault, endpoint_blameless: true }
         };
@@ -303,7 +321,7 @@ impl Pool {
             });
         }
         let report = Outcomes { addresses: &self.addresses, now_us };
-        let connect = || connect(&self.address, &ips, tls, connect_ms, &self.own, &report);
+        let connect = || connect(&self.address, &ips, tls, connect_ms, &self.opening, &report);
         match connect().await {
             Err(error) if lacks_descriptors(&error) && self.closes_idle() => connect().await,
             connected => connected,
@@ -335,6 +353,8 @@ impl Pool {
             waiting: (self.waiting() + self.waiting_for_all.get()) as u64,
             opened: self.opened.get(),
             failed: self.failed.get(),
+            awaited: self.awaited.get() as u64,
+            shed: self.shed.get(),
         }
     }
 }

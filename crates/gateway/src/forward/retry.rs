@@ -43,6 +43,8 @@ pub(crate) struct FailedTry {
     pub(crate) stale: bool,
     /// No byte of the request was written, and none of its body was read.
     pub(crate) nothing_sent: bool,
+    /// The endpoint has too many requests: another one may take it, but it is not tried there again.
+    pub(crate) is_shed: bool,
     /// Another try could succeed, and does no harm.
     pub(crate) repeatable: bool,
 }
@@ -82,6 +84,9 @@ impl<'a> Tries<'a> {
             if failed.nothing_sent && self.balancer.has_another(now_us, self.tried) {
                 return Next::Choose;
             }
+        }
+        if failed.is_shed {
+            return Next::Stop;
         }
         self.retry(failed.stale, now_us)
     }
@@ -221,7 +226,7 @@ mod tests {
         let endpoints = vec![super::super::balance::tests::endpoint(0)];
         let upstream = Upstream { retry: rule, ..Upstream::new(UpstreamKind::Single, endpoints) };
         let balancer = Balancer::new(&upstream, None, &Pools::default());
-        let failed = FailedTry { stale, nothing_sent: false, repeatable: true };
+        let failed = FailedTry { stale, nothing_sent: false, is_shed: false, repeatable: true };
         Tries::new(&balancer, 0, 0).after_failure(failed, 0, 0)
     }
 

@@ -2,6 +2,7 @@
 //! meets an API, not per request.
 
 use std::collections::HashMap;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -11,9 +12,11 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use wire::tls::ClientTls;
 
 use super::balance::SetName;
+use super::connect::Opening;
 use super::fetch::Fetch;
 use super::health::Health;
 use super::names::Name;
+use super::ports::LocalPorts;
 use crate::own_connections::OwnConnections;
 
 /// Shared by all workers of a gateway.
@@ -26,6 +29,7 @@ pub(crate) struct Shared {
     watched: Option<UnboundedSender<Watched>>,
     client_tls: Mutex<Option<Arc<ClientTls>>>,
     pub(crate) own: OwnConnections,
+    pub(crate) ports: LocalPorts,
     checks_passed: AtomicU64,
     checks_failed: AtomicU64,
 }
@@ -108,9 +112,15 @@ impl Shared {
             watched,
             client_tls: Mutex::default(),
             own: OwnConnections::default(),
+            ports: LocalPorts::default(),
             checks_passed: AtomicU64::new(0),
             checks_failed: AtomicU64::new(0),
         }
+    }
+
+    /// The registers for the connections of a pool, which have turns of their own.
+    pub(crate) fn opening(&self) -> Opening {
+        Opening { own: self.own.clone(), ports: self.ports.clone(), turns: Rc::default() }
     }
 
     /// The TLS settings of health checks.

@@ -387,6 +387,8 @@ fn has_dot_segment(path: &str) -> bool {
     }
     let plain = path.to_ascii_lowercase().replace("%2e", ".").replace("%2f", "/");
     let plain = plain.replace("%5c", "/").replace('\\', "/");
+    // Where some servers cut a segment off, after they have decoded it.
+    let plain = plain.replace("%3b", ";").replace("%3f", ";").replace("%23", ";");
     let mut segments = plain.split('/').filter_map(|segment| segment.split(';').next());
     segments.any(|segment| matches!(segment, "." | ".."))
 }

@@ -114,6 +114,7 @@ impl Sender {
             Fault::Unreachable { .. }
                 | Fault::ConnectTimeout { .. }
                 | Fault::NotReady { .. }
+                | Fault::EndpointBusy { .. }
                 | Fault::NoReadyChild { .. }
         );
         let is_repeatable = is_listed || Method::from_bytes(self.method()).is_idempotent();

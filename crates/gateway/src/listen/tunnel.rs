@@ -42,5 +42,8 @@ pub(super) async fn run<C: Client>(
     })
     .await;
     upstream.connection.release_buffers(&resources.buffers);
+    if is_complete {
+        upstream.end_tunnel();
+    }
     is_complete
 }

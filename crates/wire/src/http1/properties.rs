@@ -264,13 +264,14 @@ fn view(head: &RequestHead, bytes: &[u8]) -> impl PartialEq + std::fmt::Debug + 
     (head.len(), line, ambiguous, query, body, connection, head.fields().to_vec())
 }
 
-/// No server finds a dot segment in an accepted path, even if it decodes separators or drops parameters first;
+/// No server finds a dot segment in an accepted path, even if it decodes delimiters or drops parameters first;
 /// and a path that is not ambiguous has one reading, the one that was sent.
 fn check_path(head: &RequestHead, bytes: &[u8]) {
     let path = head.path(bytes);
-    let decoded = decode_separators(path);
-    for segment in decoded.split(|byte| matches!(byte, b'/' | b'\\')) {
-        let name = segment.split(|&byte| byte == b';').next().unwrap_or_default();
+    let decoded = decode(path, &SEPARATORS);
+    for segment in decode(path, &DELIMITERS).split(|byte| matches!(byte, b'/' | b'\\')) {
+        let name = segment.split(|byte| matches!(byte, b';' | b'?' | b'#')).next();
+        let name = name.unwrap_or_default();
         assert!(!matches!(name, b"." | b".."), "a dot segment was kept");
     }
     let target = head.target(bytes);
@@ -284,16 +285,22 @@ fn check_path(head: &RequestHead, bytes: &[u8]) {
     }
 }
 
-/// `path` with `%2F` and `%5C` decoded.
-fn decode_separators(path: &[u8]) -> Vec<u8> {
+/// Escapes that change the segments of a path for a server that decodes them, or cut one off.
+const DELIMITERS: [(&[u8], u8); 5] =
+    [(b"%2F", b'/'), (b"%5C", b'\\'), (b"%3B", b';'), (b"%3F", b'?'), (b"%23", b'#')];
+/// Those that make a path ambiguous.
+const SEPARATORS: [(&[u8], u8); 2] = [(b"%2F", b'/'), (b"%5C", b'\\')];
+
+/// `path` with these escapes decoded.
+fn decode(path: &[u8], escapes: &[(&[u8], u8)]) -> Vec<u8> {
     let mut out = Vec::new();
     let mut rest = path;
     while let Some((first, after)) = rest.split_first() {
         let escape = rest.get(..3).unwrap_or_default().to_ascii_uppercase();
-        let (byte, after) = match escape.as_slice() {
-            b"%2F" => (b'/', rest.get(3..).unwrap_or_default()),
-            b"%5C" => (b'\\', rest.get(3..).unwrap_or_default()),
-            _ => (*first, after),
+        let known = escapes.iter().find(|(known, _)| *known == escape);
+        let (byte, after) = match known {
+            Some((_, byte)) => (*byte, rest.get(3..).unwrap_or_default()),
+            None => (*first, after),
         };
         out.push(byte);
         rest = after;

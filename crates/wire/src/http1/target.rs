@@ -226,8 +226,9 @@ fn is_host_byte(byte: u8) -> bool {
 ///
 /// # Errors
 /// 400: an invalid escape, `%00`, a raw backslash, `..` above the root, or a dot segment with
-/// parameters (`..;x`) or next to an escaped separator (`..%2f`), which some servers resolve only after
-/// cutting them off or decoding them.
+/// parameters (`..;x`, `..%3bx`), an escaped query or fragment (`..%3fx`, `..%23x`), or next to an
+/// escaped separator (`..%2f`), which some servers resolve only after cutting them off or decoding
+/// them.
 fn normalise(buf: &[u8], span: Span, scratch: &mut Vec<u8>) -> Result<(Path, bool), Rejection> {
     let path = span.of(buf);
     if is_plain(path) {
@@ -333,7 +334,7 @@ fn reject_hidden_dots(segment: &[u8]) -> Result<(), Rejection> {
         let end = escaped_separator(rest);
         let (part, after) = rest.split_at(end.unwrap_or(rest.len()));
         match part {
-            [b'.', b';', ..] | [b'.', b'.', b';', ..] => {
+            [b'.', dots @ ..] if is_cut_off(dots.strip_prefix(b".").unwrap_or(dots)) => {
                 return Err(Rejection::bad("dot segment with parameters"));
             }
             b"." | b".." => {
@@ -346,6 +347,15 @@ fn reject_hidden_dots(segment: &[u8]) -> Result<(), Rejection> {
             None => return Ok(()),
         }
     }
+}
+
+/// Whether some servers cut off what begins here: a parameter, also after an escaped semicolon, or, if they decode the
+/// path before they split it, a query or a fragment.
+fn is_cut_off(rest: &[u8]) -> bool {
+    matches!(
+        rest,
+        [b';', ..] | [b'%', b'3', b'b' | b'B' | b'f' | b'F', ..] | [b'%', b'2', b'3', ..]
+    )
 }
 
 /// Appends `segment` with its unreserved characters decoded.

@@ -68,6 +68,10 @@ fn the_manual_has_the_actual_limits_and_defaults() {
             format!("1 to {}; default: {}", limits::REQUESTS_MAX, limits::API_REQUESTS_DEFAULT),
         ),
         (
+            "gateway.endpoint_waiting_max",
+            format!("1 to {}; default: {}", limits::REQUESTS_MAX, limits::ENDPOINT_WAITING_DEFAULT),
+        ),
+        (
             "gateway.min_rate",
             format!(
                 "0 to {} bytes per second; default: {}",

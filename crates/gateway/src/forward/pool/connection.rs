@@ -9,7 +9,7 @@ use super::{Passes, Pool};
 use crate::buffer::{Buffer, Buffers};
 use crate::flow::{BodyReader, OutFraming, Outflow};
 use crate::forward::Upload;
-use crate::own_connections::OwnConnection;
+use crate::forward::connect::{Connected, Registered};
 use crate::watch::Pace;
 
 /// A connection to an upstream, and the exchange that it carries.
@@ -33,7 +33,7 @@ pub(crate) struct Connection {
     opened_us: u64,
     /// `Some` while it is leased.
     pub(super) lease: Option<Lease>,
-    _own: Option<OwnConnection>,
+    _registered: Registered,
 }
 
 /// A connection's place among those in use.
@@ -45,11 +45,8 @@ pub(super) struct Lease {
 }
 
 impl Connection {
-    pub(super) fn new(
-        (stream, own): (Stream, Option<OwnConnection>),
-        (ip, opened_us): (IpAddr, u64),
-        lease: Lease,
-    ) -> Self {
+    pub(super) fn new(connected: Connected, opened_us: u64, lease: Lease) -> Self {
+        let Connected { stream, ip, registered } = connected;
         Self {
             stream,
             out: Outflow::idle(),
@@ -62,7 +59,7 @@ impl Connection {
             ip,
             opened_us,
             lease: Some(lease),
-            _own: own,
+            _registered: registered,
         }
     }
 
@@ -90,11 +87,30 @@ impl Connection {
     pub(crate) fn release(mut self: Box<Self>, now_us: u64) {
         let Some(Lease { pool, idle_max, _passes }) = self.lease.take() else { return };
         let (ip, opened_us) = (self.ip, self.opened_us);
-        pool.change(|addresses| addresses.release((self, ip, opened_us), idle_max, now_us));
+        let surplus =
+            pool.change(|addresses| addresses.release((self, ip, opened_us), idle_max, now_us));
+        if let Some(surplus) = surplus {
+            surplus.stream.reset_when_dropped();
+        }
         if let Some(all) = pool.all.upgrade()
             && all.idle.get() > all.limits.idle_max
         {
             all.close_idle();
+        }
+    }
+
+    /// Records that the upstream has closed it, at the end of an exchange: it is not reset when it is dropped.
+    pub(crate) fn is_closed_by_upstream(&mut self) {
+        self.lease = None;
+    }
+}
+
+/// One that is dropped while it is leased is reset: an upstream that hangs never closes its side, and would hold the
+/// local port for a minute. Source: HAProxy resets connections to servers that it closes first (`linger_risk`).
+impl Drop for Connection {
+    fn drop(&mut self) {
+        if self.lease.is_some() {
+            self.stream.reset_when_dropped();
         }
     }
 }

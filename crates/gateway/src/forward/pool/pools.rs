@@ -117,13 +117,15 @@ impl Pools {
                 all_in_use: Rc::clone(&self.all.in_use),
                 address: address.clone(),
                 source,
-                own: self.shared.own.clone(),
+                opening: self.shared.opening(),
                 addresses: RefCell::new(addresses),
                 gate: ConnectionGate::default(),
                 waiting_for_set: Cell::new(0),
                 waiting_for_all: Cell::new(0),
                 opened: Cell::new(0),
                 failed: Cell::new(0),
+                awaited: Cell::new(0),
+                shed: Cell::new(0),
             })
         }))
     }

@@ -12,6 +12,7 @@ use base::SystemEntropy;
 use super::*;
 use crate::flow::Held;
 use crate::forward::OwnBody;
+use crate::forward::connect::Registered;
 use crate::forward::shared::Shared;
 use crate::simulation::Silence;
 
@@ -74,7 +75,8 @@ fn release(silence: &Silence, pools: &Pools, number: u16, now_us: u64) {
     let pool = pools.of(&endpoint(number));
     let lease = Lease { _passes: pool.enter(), idle_max: 99, pool };
     let ip = [127, 0, 0, 1].into();
-    Box::new(Connection::new((silence.stream(), None), (ip, now_us), lease)).release(now_us);
+    let connected = Connected { stream: silence.stream(), ip, registered: Registered::default() };
+    Box::new(Connection::new(connected, now_us, lease)).release(now_us);
 }
 
 #[test]
