@@ -137,7 +137,8 @@ pub(crate) async fn respond<C: Client>(
     let mut found = program.passes_through(&flow, &message, &environment, &budget);
     let mut held = None;
     if matches!(found, Err(Detour::Body)) {
-        let (holding, stall) = (worker.holding(&revision.live), Stall::of(&revision.live));
+        let (holding, stall) =
+            (worker.holding(&revision.live, &request.peer), Stall::of(&revision.live));
         let bytes = boxed(|| waiting.hold(worker, &holding, stall)).await?;
         message.hold(bytes.clone());
         held = Some(bytes);

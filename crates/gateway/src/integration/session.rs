@@ -115,7 +115,7 @@ impl Session {
         environment: RunEnvironment,
         run: Box<Run>,
     ) -> Box<Self> {
-        let holding = worker.holding(&revision.live);
+        let holding = worker.holding(&revision.live, &peer);
         Box::new(Self {
             worker,
             revision,
