@@ -13,6 +13,7 @@ use std::task::{Context, Poll, ready};
 
 use base::limits::{HELD_SHARE, HELD_STEP_BYTES};
 use bytes::Bytes;
+use model::{Denial, Fault};
 use tokio::sync::Notify;
 
 use crate::flow::{BodyError, Source};
@@ -54,9 +55,9 @@ impl HeldBytes {
         self.0.waiting.load(Ordering::Relaxed)
     }
 
-    /// Lets the bodies that wait look for room again.
+    /// Lets the bodies that wait look for room again, the newest first: its client has not given up.
     pub(crate) fn wake(&self) {
-        self.0.freed.notify_waiters();
+        (0..self.waiting()).for_each(|_| self.0.freed.notify_last());
     }
 
     fn add(&self, bytes: usize) {
@@ -110,6 +111,11 @@ impl Holding {
         Ok(charge.attach(bytes))
     }
 
+    /// The error of what finds no room.
+    pub(crate) fn exhausted() -> Box<Fault> {
+        Fault::Denied(Denial::HeldBytesUsed).into()
+    }
+
     /// Returns when there may be room for more.
     pub(crate) async fn freed(&self) {
         let _waiting = Waiting::new(&self.used.0.waiting);
@@ -159,6 +165,11 @@ impl Charge {
         }
         self.bytes = bytes;
         Ok(())
+    }
+
+    /// What it is charged for.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Whether there is room for `more` bytes: of all, and of the client's share.
@@ -308,7 +319,7 @@ impl Hold {
 
     /// Looks for the room that there was not. Whether there is now.
     pub(crate) fn finds_room(&mut self) -> bool {
-        self.grow(self.wanted).is_ok()
+        self.grow_after(self.wanted).is_ok()
     }
 }
 

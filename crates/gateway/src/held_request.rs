@@ -43,7 +43,8 @@ pub(crate) async fn hold_request<B: RequestBody>(
         }
         let waits_us = worker.resources.coarse_us();
         // Boxed, so that the rare case does not enlarge every future.
-        if let Err(fault) = Box::pin(room(worker, client, &mut hold, holding)).await {
+        let lacking = || (!hold.finds_room()).then(|| (hold.charged(), hold.lacks()));
+        if let Err(fault) = Box::pin(wait_for_room(worker, client, holding, lacking)).await {
             break Err(fault);
         }
         // The client did not hold it up meanwhile.
@@ -101,38 +102,38 @@ async fn read<B: RequestBody>(
     .await
 }
 
-/// Waits until there is room for more of the body.
+/// Waits until there is room. `lacking`: the bytes that are held and those that there is no room for, or `None` when there
+/// is.
 ///
 /// # Errors
 /// [`Denial::HeldBytesUsed`] if there is none in time, or if other bodies are faster; or the client left.
-async fn room<B: RequestBody>(
+pub(crate) async fn wait_for_room<B: RequestBody>(
     worker: &Worker,
     client: &mut B,
-    hold: &mut Hold,
     holding: &Holding,
+    mut lacking: impl FnMut() -> Option<(usize, usize)>,
 ) -> Result<(), Box<Fault>> {
     let since_us = worker.resources.coarse_us();
     client.watch().set(worker.resources.deadline_us(holding.wait_ms));
     client.watch().client_is_slow(false, since_us);
-    while !hold.finds_room() {
-        let body = HeldBody { bytes: hold.charged(), lacks: hold.lacks(), since_us };
-        client.watch().holds_body(Some(body));
+    let waited = loop {
+        let Some((bytes, lacks)) = lacking() else { break Ok(()) };
+        client.watch().holds_body(Some(HeldBody { bytes, lacks, since_us }));
         match while_wanted(client, holding.freed()).await {
             Ok(()) => {}
-            Err(Unwanted::Left(fault)) if !client.watch().gives_way() => return Err(fault),
-            Err(Unwanted::TimeUp | Unwanted::Left(_)) => {
-                return Err(Fault::Denied(Denial::HeldBytesUsed).into());
-            }
+            Err(Unwanted::Left(fault)) if !client.watch().gives_way() => break Err(fault),
+            Err(Unwanted::TimeUp | Unwanted::Left(_)) => break Err(Holding::exhausted()),
         }
-    }
-    Ok(())
+    };
+    client.watch().holds_body(None);
+    waited
 }
 
 /// Why a request's body is not held.
 fn denied(error: HoldError) -> Box<Fault> {
     match error {
         HoldError::TooLarge => Fault::Denied(Denial::BodyTooLarge).into(),
-        HoldError::Exhausted => Fault::Denied(Denial::HeldBytesUsed).into(),
+        HoldError::Exhausted => Holding::exhausted(),
         HoldError::Body(error) => body_fault(error),
     }
 }
