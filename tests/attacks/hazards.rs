@@ -8,7 +8,7 @@ use crate::target::MIB;
 #[test]
 fn each_hazard_ends_in_a_clear_fault() {
     let proxies: Vec<_> = HAZARDS.iter().map(|hazard| (hazard.name, hazard.target)).collect();
-    let mut target = target_with(&proxies, OTHERS);
+    let mut target = target_with(&proxies, OTHERS, "");
     for hazard in HAZARDS {
         let mut client = connect(&target);
         send(&mut client, hazard.name, hazard.content_type, &(hazard.body)());
@@ -34,7 +34,7 @@ fn the_fault_sequence_of_a_hazard_responds() {
     let proxies: Vec<_> =
         hazards().map(|hazard| (hazard.name, format!("{}{responds}", hazard.target))).collect();
     let proxies: Vec<_> = proxies.iter().map(|(name, target)| (*name, &**target)).collect();
-    let mut target = target_with(&proxies, OTHERS);
+    let mut target = target_with(&proxies, OTHERS, "");
     for hazard in hazards() {
         let mut client = connect(&target);
         send(&mut client, hazard.name, hazard.content_type, &(hazard.body)());

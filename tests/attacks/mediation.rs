@@ -12,11 +12,12 @@ fn target(proxies: &[(&str, &str)]) -> Target {
     let targets: Vec<_> = targets.collect();
     let calls = "<sequence name=\"calls\"><call><endpoint><address uri=\"HERE/\"/></endpoint></call>\
          <sequence key=\"calls\"/></sequence>";
-    target_with(&targets.iter().map(|(name, target)| (*name, &**target)).collect::<Vec<_>>(), calls)
+    let targets: Vec<_> = targets.iter().map(|(name, target)| (*name, &**target)).collect();
+    target_with(&targets, calls, "")
 }
 
-/// A gateway with these proxies (name and `target`) and other artefacts.
-pub(crate) fn target_with(proxies: &[(&str, &str)], others: &str) -> Target {
+/// A gateway with these proxies (name and `target`), other artefacts, and keys in `[gateway]`.
+pub(crate) fn target_with(proxies: &[(&str, &str)], others: &str, keys: &str) -> Target {
     let upstream = Upstream::fixed("in");
     let proxies = proxies
         .iter()
@@ -26,6 +27,7 @@ pub(crate) fn target_with(proxies: &[(&str, &str)], others: &str) -> Target {
         proxies.collect::<String>()
     );
     let files = Files::new()
+        .gateway(keys)
         .toml("[integration]\nhttp = \"127.0.0.1:0\"\nartifacts = [\"integration/\"]\n");
     std::fs::create_dir(files.path("integration")).unwrap();
     files.write("integration/attacked.xml", &artefacts.replace("HERE", &upstream.url()));

@@ -26,6 +26,12 @@ impl Client {
         Self(Incoming::new(Socket::connect_from(source, address)))
     }
 
+    /// The same; the system keeps about so many bytes that the client has not read.
+    #[must_use]
+    pub fn connect_with_buffer(source: IpAddr, address: SocketAddr, bytes: usize) -> Self {
+        Self(Incoming::new(Socket::connect_with_buffer(source, address, bytes)))
+    }
+
     /// Over TLS, expecting the certificate of `host`.
     #[must_use]
     pub fn connect_tls(address: SocketAddr, config: Arc<ClientConfig>, host: &str) -> Self {

@@ -1,7 +1,7 @@
 //! HTTP/2 by single frames, for input that no client library sends.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 
 use crate::PATIENCE;
 
@@ -59,10 +59,19 @@ impl FrameClient {
         Self::with_settings(address, &[])
     }
 
+    /// The same from another address of this machine.
+    #[must_use]
+    pub fn connect_from(source: IpAddr, address: SocketAddr) -> Self {
+        Self::over(crate::socket::connect_from(source, address, None), &[])
+    }
+
     /// Sends the preface and settings: identifiers and values.
     #[must_use]
     pub fn with_settings(address: SocketAddr, settings: &[(u16, u32)]) -> Self {
-        let tcp = TcpStream::connect(address).unwrap();
+        Self::over(TcpStream::connect(address).unwrap(), settings)
+    }
+
+    fn over(tcp: TcpStream, settings: &[(u16, u32)]) -> Self {
         tcp.set_read_timeout(Some(PATIENCE)).unwrap();
         tcp.set_write_timeout(Some(PATIENCE)).unwrap();
         let settings = settings.iter().flat_map(|(identifier, value)| {

@@ -159,6 +159,21 @@ enum Tls {
     Server(Box<StreamOwned<ServerConnection, TcpStream>>),
 }
 
+/// From `source`. `buffer_bytes`: the size of the buffer in which the system keeps what was not read yet.
+pub(crate) fn connect_from(
+    source: IpAddr,
+    address: SocketAddr,
+    buffer_bytes: Option<usize>,
+) -> TcpStream {
+    let socket = socket2::Socket::new(Domain::for_address(address), Type::STREAM, None).unwrap();
+    if let Some(bytes) = buffer_bytes {
+        socket.set_recv_buffer_size(bytes).unwrap();
+    }
+    socket.bind(&SocketAddr::new(source, 0).into()).unwrap();
+    socket.connect(&address.into()).unwrap_or_else(|e| panic!("connect {address}: {e}"));
+    socket.into()
+}
+
 impl Socket {
     pub(crate) fn connect(address: SocketAddr) -> Self {
         let tcp = TcpStream::connect(address).unwrap_or_else(|e| panic!("connect {address}: {e}"));
@@ -166,11 +181,11 @@ impl Socket {
     }
 
     pub(crate) fn connect_from(source: IpAddr, address: SocketAddr) -> Self {
-        let socket =
-            socket2::Socket::new(Domain::for_address(address), Type::STREAM, None).unwrap();
-        socket.bind(&SocketAddr::new(source, 0).into()).unwrap();
-        socket.connect(&address.into()).unwrap_or_else(|e| panic!("connect {address}: {e}"));
-        Self::clear(socket.into())
+        Self::clear(connect_from(source, address, None))
+    }
+
+    pub(crate) fn connect_with_buffer(source: IpAddr, address: SocketAddr, bytes: usize) -> Self {
+        Self::clear(connect_from(source, address, Some(bytes)))
     }
 
     pub(crate) fn clear(tcp: TcpStream) -> Self {

@@ -43,6 +43,9 @@ pub const HEAD_BUFFER_BYTES: u32 = 16 * KIB;
 pub const PARKED_BYTES_MAX: usize = 2 * KIB as usize;
 /// Size of the buffer that a streaming body borrows while bytes are in flight.
 pub const BODY_BUFFER_BYTES: u32 = 64 * KIB;
+/// Buffers of `BODY_BUFFER_BYTES` that a worker lends at a time. More: those of `HEAD_BUFFER_BYTES`, so that many clients that
+/// do not read hold little.
+pub const LARGE_BUFFERS_MAX: usize = 256;
 /// Buffers of each size that a worker keeps for reuse. More: freed.
 pub const SPARE_BUFFERS_MAX: usize = 64;
 /// Heads, texts and lists of counts that a worker keeps for reuse, of each. More: freed. About the number of
@@ -84,7 +87,8 @@ pub const HEAD_MS_MAX: u32 = 15_000;
 /// Longest wait for the next request on a kept connection, in milliseconds. Longer: closed.
 pub const IDLE_CLIENT_MS_MAX: u32 = 60_000;
 /// Time for which a client must have held up its exchange, or have sent no request, before it gives way to others where
-/// connections or upstream connections run out, in milliseconds.
+/// connections, upstream connections or memory for held bodies run out, in milliseconds. The same for tunnels on which nothing
+/// moves, and for requests that wait for their upstream while their client has more than an even share of the places.
 pub const GIVE_WAY_MS: u32 = 1_000;
 /// Longest time without progress of a body, in milliseconds. Longer: closed, with 408 if no response was
 /// sent.
@@ -187,8 +191,12 @@ pub const HELD_BODY_BYTES_MAX: usize = 1024 * 1024 * 1024;
 pub const HELD_BYTES_DEFAULT: usize = 64 * 1024 * 1024;
 /// Largest memory for held bodies that can be configured, per worker, in bytes. Larger: a diagnostic.
 pub const HELD_BYTES_MAX: usize = 64 * 1024 * 1024 * 1024;
-/// Memory that a body of unknown length is charged for at first, in bytes; afterwards its size, doubled at each step.
+/// Memory that a body is charged for beyond twice the bytes that have arrived, in bytes, unless its length is known and less.
 pub const HELD_STEP_BYTES: usize = 16 * 1024;
+/// A client may hold so many times as much memory as is left of the worker's: two thirds of it if no other holds any, and
+/// never all. More: its bodies wait, at most `CONNECT_MS_MAX`, then 503. Source: Choudhury and Hahne, Dynamic Queue Length
+/// Thresholds, 1998.
+pub const HELD_SHARE: usize = 2;
 /// Work that takes longer than about a millisecond and waits for a thread; of one client, as much as there are places left,
 /// which is half if no other has any. More: 503.
 pub const HEAVY_WORK_MAX: usize = 512;
@@ -265,6 +273,12 @@ pub const H2_CONNECTION_SEND_BYTES: usize = 128 * KIB as usize;
 pub const H2_RESPONSE_WINDOW_BYTES: u32 = 16 * MIB;
 /// Maximum number of unread bytes of all responses of one HTTP/2 connection, where the lab is the client.
 pub const H2_RESPONSE_CONNECTION_WINDOW_BYTES: u32 = 256 * MIB;
+/// Maximum size of the heads of all open streams of one HTTP/2 connection, in bytes. More: the stream is refused. Stops heads
+/// that consist of references to a few large fields, which the client sends once (CVE-2016-6581, HPACK bomb).
+pub const H2_CONNECTION_HEADS_BYTES_MAX: usize = MIB as usize;
+/// Maximum size of the heads of all open HTTP/2 streams of one worker, in bytes; of one client, as much as is left, which is
+/// half if no other has any. More: the stream is refused.
+pub const H2_HEADS_BYTES_MAX: usize = 32 * MIB as usize;
 /// Memory of futures that serve HTTP/2 streams, kept by a worker for reuse, in futures. More: freed.
 pub const H2_SPARE_TASKS_MAX: usize = 256;
 /// Size of the HPACK dynamic table of one HTTP/2 connection, in bytes. A larger one: the connection is closed with
@@ -354,6 +368,8 @@ pub const WORKERS_MAX: usize = 256;
 
 /// Memory of one worker's stored responses, in bytes. Full: the oldest leave.
 pub const RESPONSE_CACHE_BYTES_MAX: usize = 32 * MIB as usize;
+/// Stored responses of a worker that are looked at in one sweep for those that are of no use any more.
+pub const RESPONSE_CACHE_SWEPT_MAX: usize = 100;
 /// Largest body that is stored, in bytes. Larger: the response is not stored.
 pub const RESPONSE_CACHE_BODY_BYTES_MAX: usize = MIB as usize;
 /// Maximum number of responses to one target that differ by `Vary`. More: the oldest leaves.
@@ -653,6 +669,8 @@ pub const ARCHIVE_SMALL_BYTES: u64 = MIB as u64;
 /// Counts of quotas that a process keeps at once. More: new users and addresses share a count, so that they reach their
 /// limit early. Each takes about 100 bytes, and as many again for each worker that uses it, until its window is over.
 pub const QUOTA_KEYS_MAX: usize = 512 * 1024;
+/// Plans that are gone and stay in use by what still names them. More: the first that left admit nothing any more.
+pub const GONE_PLANS_MAX: usize = 1_000;
 /// Shards of these counts, each with a lock for counts that a worker meets for the first time.
 pub const QUOTA_SHARDS: usize = 64;
 /// Interval at which a gateway reconciles its counts with other gateways by way of Redis, in milliseconds. Longer: they

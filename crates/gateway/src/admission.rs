@@ -21,6 +21,7 @@ use crate::gate::{Gate, Pass};
 use crate::message::Request;
 use crate::request_body::{Unwanted, body_fault};
 use crate::share::{Places, Share, Whose};
+use crate::watch::Place;
 use crate::worker::Worker;
 use crate::worker_api::WorkerApi;
 
@@ -69,7 +70,7 @@ pub(crate) async fn admit<C: Client>(
             Box::pin(shares.wait(worker, live, client)).await?
         }
     };
-    client.watch().holds_place(Some(api.key()));
+    client.watch().has(Place::Holds(api.key()));
     let turn = match client.take_turn() {
         Some(turn) => Some(turn),
         None if worker.saturation.is_full() && request.peer.is_own(worker.own_connections()) => {
@@ -193,8 +194,15 @@ impl<'a> Shares<'a> {
             *place = match gate.try_pass(most) {
                 Some(pass) => Some(pass),
                 None => {
+                    if whose != Whose::Nobody {
+                        client.watch().has(Place::Waits(self.key));
+                    }
                     let waited = worker.crowds.wait(gate, whose, client).await;
-                    Some(waited.map_err(|unwanted| denied(unwanted, denial))?)
+                    // The client has more than an even share.
+                    let gives_way = client.watch().gives_way();
+                    let denial = if gives_way { Denial::ClientBusy } else { denial };
+                    client.watch().has(Place::None);
+                    Some(waited.map_err(|unwanted| denied(unwanted, denial, gives_way))?)
                 }
             };
         }
@@ -202,10 +210,10 @@ impl<'a> Shares<'a> {
     }
 }
 
-fn denied(unwanted: Unwanted, denial: Denial) -> Box<Fault> {
+fn denied(unwanted: Unwanted, denial: Denial, gives_way: bool) -> Box<Fault> {
     match unwanted {
-        Unwanted::TimeUp => Fault::Denied(denial).into(),
-        Unwanted::Left(fault) => fault,
+        Unwanted::Left(fault) if !gives_way => fault,
+        Unwanted::TimeUp | Unwanted::Left(_) => Fault::Denied(denial).into(),
     }
 }
 

@@ -6,7 +6,7 @@
 use std::rc::Rc;
 
 use base::limits::{
-    BODY_BUFFER_BYTES, HEAD_BUFFER_BYTES, HEAD_BYTES_MAX, PARKED_BYTES_MAX,
+    BODY_BUFFER_BYTES, HEAD_BUFFER_BYTES, HEAD_BYTES_MAX, LARGE_BUFFERS_MAX, PARKED_BYTES_MAX,
     RESPONSE_HEAD_BYTES_MAX, SPARE_BUFFERS_MAX, SPARE_HEADS_MAX, SPARE_PIPES_MAX,
 };
 use wire::splice::Pipe;
@@ -19,11 +19,13 @@ pub(crate) struct Buffer {
     bytes: Vec<u8>,
     start: usize,
     end: usize,
+    /// Counts a lent one of `BODY_BUFFER_BYTES`.
+    large: Option<Rc<()>>,
 }
 
 impl Buffer {
     fn zeroed(bytes: u32) -> Self {
-        Self { bytes: vec![0; bytes as usize], start: 0, end: 0 }
+        Self { bytes: vec![0; bytes as usize], ..Self::default() }
     }
 
     /// Bytes that were read and not consumed.
@@ -123,6 +125,8 @@ pub(crate) struct Buffers {
     heads: Spares<Buffer>,
     bodies: Spares<Buffer>,
     texts: Spares<Vec<u8>>,
+    /// Each lent buffer for a body holds a reference.
+    large: Rc<()>,
     /// Each lent pipe holds a reference.
     pipes: Rc<Spares<Pipe>>,
     /// Maximum number of lent pipes.
@@ -165,6 +169,7 @@ impl Buffers {
             heads,
             bodies,
             texts,
+            large: Rc::default(),
             pipes: Rc::default(),
             pipes_max,
             #[cfg(test)]
@@ -179,11 +184,21 @@ impl Buffers {
         self.heads.lend().unwrap_or_else(|| Buffer::zeroed(HEAD_BUFFER_BYTES))
     }
 
-    /// A buffer for a streaming body, or for a response.
+    /// A buffer for a streaming body: a small one if `LARGE_BUFFERS_MAX` are lent, which happens when many receivers are slow.
     pub(crate) fn body(&self) -> Buffer {
+        if !self.has_large() {
+            return self.head();
+        }
         #[cfg(test)]
         self.lent.update(|lent| lent + 1);
-        self.bodies.lend().unwrap_or_else(|| Buffer::zeroed(BODY_BUFFER_BYTES))
+        let mut buffer = self.bodies.lend().unwrap_or_else(|| Buffer::zeroed(BODY_BUFFER_BYTES));
+        buffer.large = Some(Rc::clone(&self.large));
+        buffer
+    }
+
+    /// Whether another large buffer may be lent.
+    fn has_large(&self) -> bool {
+        Rc::strong_count(&self.large) <= LARGE_BUFFERS_MAX
     }
 
     /// An empty vector to write a head into.
@@ -193,9 +208,9 @@ impl Buffers {
         self.texts.lend().unwrap_or_else(|| Vec::with_capacity(4096))
     }
 
-    /// Replaces a head's buffer by a body's, with its unread bytes.
+    /// Replaces a head's buffer by a body's, with its unread bytes, unless too many are lent.
     pub(crate) fn enlarge(&self, buffer: &mut Buffer) {
-        if buffer.bytes.len() <= HEAD_BUFFER_BYTES as usize {
+        if buffer.bytes.len() <= HEAD_BUFFER_BYTES as usize && self.has_large() {
             let mut larger = self.body();
             larger.copy_from(buffer);
             let small = std::mem::replace(buffer, larger);
@@ -209,7 +224,7 @@ impl Buffers {
         let unread = buffer.filled();
         if buffer.bytes.len() == HEAD_BUFFER_BYTES as usize && unread.len() <= PARKED_BYTES_MAX {
             let (bytes, end) = (unread.to_vec(), unread.len());
-            self.release(std::mem::replace(buffer, Buffer { bytes, start: 0, end }));
+            self.release(std::mem::replace(buffer, Buffer { bytes, end, ..Buffer::default() }));
             #[cfg(test)]
             self.lent.update(|lent| lent + usize::from(!buffer.is_absent()));
         }
@@ -229,6 +244,7 @@ impl Buffers {
         #[cfg(test)]
         self.lent.update(|lent| lent - usize::from(!buffer.is_absent()));
         buffer.clear();
+        buffer.large = None;
         let kept = match buffer.bytes.len() {
             len if len == HEAD_BUFFER_BYTES as usize => &self.heads,
             len if len == BODY_BUFFER_BYTES as usize => &self.bodies,
@@ -285,6 +301,27 @@ mod tests {
         buffers.enlarge(&mut buffer);
         assert_eq!(buffer.filled(), b"body");
         assert_eq!(buffers.heads.len(), 1, "the small one is available again");
+    }
+
+    #[test]
+    fn when_many_large_buffers_are_lent_others_are_small() {
+        let buffers = Buffers::new(1);
+        let mut lent: Vec<_> = (0..LARGE_BUFFERS_MAX).map(|_| buffers.body()).collect();
+        assert!(lent.iter().all(|buffer| buffer.bytes.len() == BODY_BUFFER_BYTES as usize));
+        let mut small = buffers.body();
+        assert_eq!(small.bytes.len(), HEAD_BUFFER_BYTES as usize);
+        buffers.enlarge(&mut small);
+        assert_eq!(small.bytes.len(), HEAD_BUFFER_BYTES as usize);
+        // Neither a head that has grown nor a buffer that is lost with its task is counted.
+        let mut grown = buffers.head();
+        while grown.bytes.len() < BODY_BUFFER_BYTES as usize {
+            grown.grow();
+        }
+        buffers.release(grown);
+        assert_eq!(buffers.body().bytes.len(), HEAD_BUFFER_BYTES as usize);
+        drop(lent.pop());
+        buffers.enlarge(&mut small);
+        assert_eq!(small.bytes.len(), BODY_BUFFER_BYTES as usize);
     }
 
     #[test]

@@ -192,7 +192,7 @@ impl Caching {
             freshness,
             arrived_us: self.worker.resources.coarse_us(),
             key: Rc::clone(&self.key),
-            routes: Arc::clone(&self.routes),
+            routes: Arc::downgrade(&self.routes),
         }
     }
 

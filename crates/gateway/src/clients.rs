@@ -50,6 +50,12 @@ impl Clients {
         Some(ClientConnection { network, client, clients })
     }
 
+    /// Bytes that a client holds.
+    pub(crate) fn held(&self, network: u128) -> usize {
+        let by_network = self.by_network.borrow();
+        by_network.get(&network).map_or(0, |client| client.share.held.used())
+    }
+
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.by_network.borrow().len()
@@ -60,6 +66,11 @@ impl ClientConnection {
     /// What the client holds over all its connections.
     pub(crate) fn share(&self) -> &Share {
         &self.client.share
+    }
+
+    /// The client's address, or the /64 of one of IPv6.
+    pub(crate) fn network(&self) -> u128 {
+        self.network
     }
 }
 

@@ -3,7 +3,7 @@
 use std::future::poll_fn;
 use std::task::{Context, Poll};
 
-use model::{Fault, FaultStatus};
+use model::{Denial, Fault, FaultStatus};
 
 use crate::client::{Begin, Client};
 use crate::compiled::Live;
@@ -12,7 +12,7 @@ use crate::flow::{Empty, FlowError, Source, Tap, Tapped};
 use crate::request_body::upstream_fault;
 use crate::resources::Resources;
 use crate::response::{Body, Response};
-use crate::watch::Pace;
+use crate::watch::{Pace, Place};
 
 /// How responses are delivered.
 #[derive(Clone, Copy, Debug)]
@@ -67,7 +67,7 @@ pub(crate) async fn deliver<C: Client>(
         // Nobody is left to get another response.
         exchange.fault(&fault, delivery.statuses);
     }
-    client.watch().holds_place(None);
+    client.watch().has(Place::None);
 }
 
 /// Sends a response, or becomes its tunnel. Afterwards everything is released, and the record has its sizes.
@@ -212,6 +212,9 @@ impl Sending<'_> {
                 // Whichever side stopped the upload, the client has its response.
                 self.response.stop_upload(self.resources);
                 return Poll::Ready(Ok(()));
+            }
+            if client.watch().gives_way() {
+                return Poll::Ready(Err(Fault::Denied(Denial::Overloaded).into()));
             }
             return Poll::Ready(Err(if waits {
                 self.response.stalled()

@@ -36,7 +36,7 @@ pub(crate) async fn exchange<B: RequestBody>(
         return sending.exchange(outgoing, body).await;
     }
     let live = &revision.live;
-    let (holding, stall) = (worker.holding(live), Stall::of(live));
+    let (holding, stall) = (worker.holding(live, outgoing.peer), Stall::of(live));
     let turn = &mut None;
     let bytes = hold_request(worker, (body, turn), outgoing.framing, &holding, stall).await?;
     let outgoing = Outgoing { framing: BodyFraming::Length(bytes.len() as u64), ..*outgoing };

@@ -100,6 +100,11 @@ impl Gate {
         self.waiting.get()
     }
 
+    /// The limit when one last passed.
+    pub(crate) fn limit(&self) -> usize {
+        self.limit.get()
+    }
+
     /// Passes when fewer than the limit have passed. The wait ends when the watch of `body` expires, or its sender
     /// leaves.
     ///

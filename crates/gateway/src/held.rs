@@ -1,31 +1,75 @@
 //! Bodies held in memory, and what they may use.
 //!
-//! A body is held only where a stage reads or rewrites it. Its bytes are charged before they are read: to the limit of one
-//! body, and to the worker's. The charge lasts as long as the bytes, wherever they are: with a message, in a queue for
-//! heavy work, on the way to a client.
+//! A body is held only where a stage reads or rewrites it. Its bytes are charged when they arrive, and never on the promise
+//! of a length: to the limit of one body, to the worker's, and to its client's share of that. The charge lasts as long as
+//! the bytes, wherever they are: with a message, in a queue for heavy work, on the way to a client.
+//!
+//! A client may hold up to `HELD_SHARE` times as much as is left: two thirds if no other holds any, and never all. A body
+//! for which there is no room waits, and meanwhile those that arrive slowest give way ([`crate::give_way`]).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 
-use base::limits::HELD_STEP_BYTES;
+use base::limits::{HELD_SHARE, HELD_STEP_BYTES};
 use bytes::Bytes;
+use model::{Denial, Fault};
+use tokio::sync::Notify;
 
 use crate::flow::{BodyError, Source};
 
-/// The bytes that a worker's held bodies use, and what mediation makes of them. Only the worker adds to them; threads for
-/// heavy work subtract what they free.
+/// The bytes that held bodies use, and what mediation makes of them: a worker's, or a client's part of them. Only the
+/// worker adds to them; threads for heavy work subtract what they free.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct HeldBytes(Arc<AtomicUsize>);
+pub(crate) struct HeldBytes(Arc<Used>);
+
+#[derive(Debug, Default)]
+struct Used {
+    bytes: AtomicUsize,
+    /// Bodies that wait for room.
+    waiting: AtomicUsize,
+    freed: Notify,
+}
 
 impl HeldBytes {
-    /// `body_max`, `all_max`: the limits of one body and of all, in bytes.
-    pub(crate) fn holding(&self, body_max: usize, all_max: usize) -> Holding {
-        Holding { used: self.clone(), body_max, all_max }
+    /// What one exchange may hold.
+    ///
+    /// - `client`: what its client holds; `None` if it has no share of its own.
+    /// - `body_max`, `all_max`: the limits of one body and of all, in bytes.
+    /// - `wait_ms`: longest wait of a body for room.
+    pub(crate) fn holding(
+        &self,
+        client: Option<&Self>,
+        [body_max, all_max]: [usize; 2],
+        wait_ms: u32,
+    ) -> Holding {
+        Holding { used: self.clone(), client: client.cloned(), body_max, all_max, wait_ms }
     }
 
     pub(crate) fn used(&self) -> usize {
-        self.0.load(Ordering::Relaxed)
+        self.0.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Bodies that wait for room.
+    pub(crate) fn waiting(&self) -> usize {
+        self.0.waiting.load(Ordering::Relaxed)
+    }
+
+    /// Lets the bodies that wait look for room again, the newest first: its client has not given up.
+    pub(crate) fn wake(&self) {
+        (0..self.waiting()).for_each(|_| self.0.freed.notify_last());
+    }
+
+    fn add(&self, bytes: usize) {
+        self.0.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    fn subtract(&self, bytes: usize) {
+        self.0.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        // One that begins to wait at this moment is woken by the next sweep.
+        if self.waiting() > 0 {
+            self.wake();
+        }
     }
 }
 
@@ -33,8 +77,11 @@ impl HeldBytes {
 #[derive(Clone, Debug)]
 pub(crate) struct Holding {
     used: HeldBytes,
+    client: Option<HeldBytes>,
     body_max: usize,
     all_max: usize,
+    /// Longest wait of a body for room, in milliseconds.
+    pub(crate) wait_ms: u32,
 }
 
 /// Why a body is not held.
@@ -42,7 +89,7 @@ pub(crate) struct Holding {
 pub(crate) enum HoldError {
     /// It is larger than the limit of one body.
     TooLarge,
-    /// The worker's bodies use all that they may.
+    /// The worker's bodies use all that they may, or the client's use its share.
     Exhausted,
     Body(BodyError),
 }
@@ -50,7 +97,8 @@ pub(crate) enum HoldError {
 impl Holding {
     /// For nothing yet.
     pub(crate) fn charge(&self) -> Charge {
-        Charge { used: self.used.clone(), all_max: self.all_max, bytes: 0 }
+        let (used, client) = (self.used.clone(), self.client.clone());
+        Charge { used, client, all_max: self.all_max, bytes: 0 }
     }
 
     /// The same bytes, charged.
@@ -62,12 +110,40 @@ impl Holding {
         charge.resize(bytes.len())?;
         Ok(charge.attach(bytes))
     }
+
+    /// The error of what finds no room.
+    pub(crate) fn exhausted() -> Box<Fault> {
+        Fault::Denied(Denial::HeldBytesUsed).into()
+    }
+
+    /// Returns when there may be room for more.
+    pub(crate) async fn freed(&self) {
+        let _waiting = Waiting::new(&self.used.0.waiting);
+        self.used.0.freed.notified().await;
+    }
+}
+
+/// Counts a body that waits for room, until dropped.
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl<'a> Waiting<'a> {
+    fn new(waiting: &'a AtomicUsize) -> Self {
+        waiting.fetch_add(1, Ordering::Relaxed);
+        Self(waiting)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// What something in memory is charged for, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Charge {
     used: HeldBytes,
+    client: Option<HeldBytes>,
     all_max: usize,
     bytes: usize,
 }
@@ -76,16 +152,41 @@ impl Charge {
     /// # Errors
     /// There is no room; it is charged for what it was.
     pub(crate) fn resize(&mut self, bytes: usize) -> Result<(), HoldError> {
-        let HeldBytes(used) = &self.used;
         if let Some(more) = bytes.checked_sub(self.bytes) {
-            let next = used.load(Ordering::Relaxed).checked_add(more);
-            next.filter(|next| *next <= self.all_max).ok_or(HoldError::Exhausted)?;
-            used.fetch_add(more, Ordering::Relaxed);
+            if !self.has_room(more) {
+                return Err(HoldError::Exhausted);
+            }
+            self.used.add(more);
+            if let Some(client) = &self.client {
+                client.add(more);
+            }
         } else {
-            used.fetch_sub(self.bytes.saturating_sub(bytes), Ordering::Relaxed);
+            self.free(self.bytes.saturating_sub(bytes));
         }
         self.bytes = bytes;
         Ok(())
+    }
+
+    /// What it is charged for.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether there is room for `more` bytes: of all, and of the client's share.
+    fn has_room(&self, more: usize) -> bool {
+        let all = self.used.used().checked_add(more);
+        let Some(left) = all.and_then(|all| self.all_max.checked_sub(all)) else { return false };
+        let client = self.client.as_ref().map_or(0, HeldBytes::used);
+        more == 0
+            || self.client.is_none()
+            || client.saturating_add(more) <= left.saturating_mul(HELD_SHARE)
+    }
+
+    fn free(&self, bytes: usize) {
+        if let Some(client) = &self.client {
+            client.subtract(bytes);
+        }
+        self.used.subtract(bytes);
     }
 
     /// The charge ends with the last clone of the bytes.
@@ -96,7 +197,9 @@ impl Charge {
 
 impl Drop for Charge {
     fn drop(&mut self) {
-        self.used.0.fetch_sub(self.bytes, Ordering::Relaxed);
+        if self.bytes > 0 {
+            self.free(self.bytes);
+        }
     }
 }
 
@@ -118,21 +221,26 @@ pub(crate) struct Hold {
     bytes: Vec<u8>,
     /// `None` when all of it was returned.
     charge: Option<Charge>,
+    /// Its length if that is known, else the limit.
+    most: usize,
     body_max: usize,
+    /// What it was to be charged for when there was no room.
+    wanted: usize,
 }
 
 impl Hold {
-    /// `announced`: its length, if it is known.
+    /// `announced`: its length, if it is known. Nothing is charged yet.
     ///
     /// # Errors
-    /// It is too large, or there is no room for it.
+    /// It is too large.
     pub(crate) fn begin(holding: &Holding, announced: Option<u64>) -> Result<Self, HoldError> {
-        let charge = Some(holding.charge());
-        let mut hold = Self { bytes: Vec::new(), charge, body_max: holding.body_max };
-        if let Some(announced) = announced {
-            hold.grow(usize::try_from(announced).unwrap_or(usize::MAX))?;
+        let body_max = holding.body_max;
+        let most = announced.map_or(body_max, |len| usize::try_from(len).unwrap_or(usize::MAX));
+        if most > body_max {
+            return Err(HoldError::TooLarge);
         }
-        Ok(hold)
+        let charge = Some(holding.charge());
+        Ok(Self { bytes: Vec::new(), charge, most, body_max, wanted: 0 })
     }
 
     /// Charges for `bytes` in all, then makes room for them.
@@ -141,13 +249,25 @@ impl Hold {
             return Err(HoldError::TooLarge);
         }
         if let Some(charge) = &mut self.charge {
-            charge.resize(bytes.max(charge.bytes))?;
+            let bytes = bytes.max(charge.bytes);
+            let resized = charge.resize(bytes);
+            self.wanted = if resized.is_ok() { 0 } else { bytes };
+            resized?;
         }
         self.bytes.reserve_exact(bytes.saturating_sub(self.bytes.len()));
         Ok(())
     }
 
-    /// Moves what `source` has. Ready with all of it at its end.
+    /// Makes room for `arrived` bytes, and for what follows if there is some: at most as much again, and a step.
+    ///
+    /// # Errors
+    /// It is too large, or there is no room for it.
+    fn grow_after(&mut self, arrived: usize) -> Result<(), HoldError> {
+        let next = arrived.saturating_mul(2).saturating_add(HELD_STEP_BYTES);
+        self.grow(next.min(self.most).max(arrived)).or_else(|_| self.grow(arrived))
+    }
+
+    /// Moves what `source` has. Ready with all of it at its end. It may be called again after [`HoldError::Exhausted`].
     ///
     /// # Errors
     /// It is too large, there is no room for it, or it ended early.
@@ -157,7 +277,11 @@ impl Hold {
         source: &mut S,
     ) -> Poll<Result<Bytes, HoldError>> {
         loop {
-            while ready!(source.poll_read_to(cx, &mut self.bytes)).map_err(HoldError::Body)? {}
+            while ready!(source.poll_read_to(cx, &mut self.bytes)).map_err(HoldError::Body)? {
+                if self.bytes.len() == self.bytes.capacity() && self.bytes.len() < self.most {
+                    self.grow_after(self.bytes.len())?;
+                }
+            }
             ready!(source.poll_fill(cx)).map_err(HoldError::Body)?;
             let piece = source.data();
             if piece.is_empty() {
@@ -169,10 +293,8 @@ impl Hold {
                 return Poll::Ready(resized.map(|()| charge.attach(bytes)));
             }
             let len = self.bytes.len().saturating_add(piece.len());
-            let charged = self.charge.as_ref().map_or(0, |charge| charge.bytes);
-            if len > charged {
-                let step = charged.saturating_mul(2).max(HELD_STEP_BYTES);
-                self.grow(step.min(self.body_max).max(len))?;
+            if len > self.charged() || len == self.charged() && len < self.most {
+                self.grow_after(len)?;
             }
             self.bytes.extend_from_slice(piece);
             let count = piece.len();
@@ -183,6 +305,21 @@ impl Hold {
     /// Bytes read so far.
     pub(crate) fn len(&self) -> usize {
         self.bytes.len()
+    }
+
+    /// Bytes that it is charged for.
+    pub(crate) fn charged(&self) -> usize {
+        self.charge.as_ref().map_or(0, |charge| charge.bytes)
+    }
+
+    /// Bytes that it lacks, if there was no room for them.
+    pub(crate) fn lacks(&self) -> usize {
+        self.wanted.saturating_sub(self.charged())
+    }
+
+    /// Looks for the room that there was not. Whether there is now.
+    pub(crate) fn finds_room(&mut self) -> bool {
+        self.grow_after(self.wanted).is_ok()
     }
 }
 
@@ -203,9 +340,9 @@ mod tests {
     /// charged for it.
     fn hold(len: usize, announced: Option<u64>, used: usize) -> (Result<usize, String>, usize) {
         let all = HeldBytes::default();
-        let mut others = all.holding(usize::MAX, usize::MAX).charge();
+        let mut others = all.holding(None, [usize::MAX; 2], 0).charge();
         others.resize(used).unwrap();
-        let holding = all.holding(100_000, 150_000);
+        let holding = all.holding(None, [100_000, 150_000], 0);
         let mut source = Held::new(vec![b'x'; len].into());
         let mut cx = Context::from_waker(Waker::noop());
         let held = Hold::begin(&holding, announced).and_then(|mut hold| {
@@ -247,7 +384,8 @@ mod tests {
             reader.buffer.fill(first);
             reader.start_request(framing);
             let announced = reader.announced();
-            let mut hold = Hold::begin(&HeldBytes::default().holding(100_000, 100_000), announced);
+            let mut hold =
+                Hold::begin(&HeldBytes::default().holding(None, [100_000; 2], 0), announced);
             let hold = hold.as_mut().unwrap();
             let client = async {
                 for piece in sent[first..].chunks(20_000) {
@@ -282,7 +420,7 @@ mod tests {
 
     #[test]
     fn what_is_reserved_is_charged() {
-        let holding = HeldBytes::default().holding(100_000, 150_000);
+        let holding = HeldBytes::default().holding(None, [100_000, 150_000], 0);
         let mut hold = Hold::begin(&holding, None).unwrap();
         for len in [1, 20_000, 30_001, 99_999] {
             hold.grow(len).unwrap();
@@ -301,10 +439,82 @@ mod tests {
         assert_eq!(hold(0, Some(u64::MAX), 0), (Err("TooLarge".to_owned()), 0));
     }
 
+    /// The first bytes of a body, of which the rest does not come.
+    struct Stopped(&'static [u8]);
+
+    impl Source for Stopped {
+        fn poll_fill(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BodyError>> {
+            if self.0.is_empty() { Poll::Pending } else { Poll::Ready(Ok(())) }
+        }
+
+        fn data(&self) -> &[u8] {
+            self.0
+        }
+
+        fn consume(&mut self, count: usize) {
+            self.0 = &self.0[count..];
+        }
+
+        fn trailers(&self) -> &[u8] {
+            &[]
+        }
+    }
+
+    #[test]
+    fn an_announced_length_is_not_charged_before_it_arrives() {
+        let all = HeldBytes::default();
+        let holding = all.holding(None, [1_000_000; 2], 0);
+        let mut hold = Hold::begin(&holding, Some(1_000_000)).unwrap();
+        assert_eq!(all.used(), 0);
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(hold.poll(&mut cx, &mut Stopped(&[b'x'; 10])).is_pending());
+        assert_eq!((all.used(), hold.charged()), (20 + HELD_STEP_BYTES, 20 + HELD_STEP_BYTES));
+        assert!(hold.poll(&mut cx, &mut Stopped(&[b'x'; 100_000])).is_pending());
+        assert_eq!(all.used(), 200_020 + HELD_STEP_BYTES);
+    }
+
+    #[test]
+    fn a_body_goes_on_when_there_is_room() {
+        let all = HeldBytes::default();
+        let holding = all.holding(None, [100_000; 2], 0);
+        let mut others = holding.charge();
+        others.resize(60_000).unwrap();
+        let mut hold = Hold::begin(&holding, Some(50_000)).unwrap();
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut source = Held::new(vec![b'x'; 50_000].into());
+        let polled = hold.poll(&mut cx, &mut source);
+        assert!(matches!(polled, Poll::Ready(Err(HoldError::Exhausted))));
+        assert!(!hold.finds_room() && hold.lacks() == 50_000);
+        others.resize(50_000).unwrap();
+        assert!(hold.finds_room() && hold.lacks() == 0);
+        let Poll::Ready(Ok(bytes)) = hold.poll(&mut cx, &mut source) else { unreachable!() };
+        assert_eq!((bytes.len(), all.used()), (50_000, 100_000));
+    }
+
+    #[test]
+    fn a_client_holds_at_most_twice_as_much_as_is_left() {
+        let all = HeldBytes::default();
+        let most = |charge: &mut Charge| {
+            (0..=90).take_while(|bytes| charge.resize(*bytes).is_ok()).last().unwrap()
+        };
+        let clients: [HeldBytes; 3] = Default::default();
+        let mut charges: Vec<_> =
+            clients.iter().map(|client| all.holding(Some(client), [90; 2], 0).charge()).collect();
+        let held: Vec<_> = charges.iter_mut().map(most).collect();
+        assert_eq!(held, [60, 20, 6]);
+        let mut another = all.holding(Some(&clients[0]), [90; 2], 0).charge();
+        assert!(another.resize(1).is_err());
+        // A proxy has no share.
+        assert!(all.holding(None, [90; 2], 0).charge().resize(4).is_ok());
+        drop((charges, another));
+        assert!(all.used() == 0 && clients.iter().all(|client| client.used() == 0));
+    }
+
     #[test]
     fn a_body_is_rejected_if_others_use_the_memory() {
         assert_eq!(hold(50_000, Some(50_000), 100_000).0, Ok(50_000));
-        assert_eq!(hold(0, Some(50_001), 100_000), (Err("Exhausted".to_owned()), 0));
+        assert_eq!(hold(50_000, None, 100_000).0, Ok(50_000));
+        assert_eq!(hold(50_001, Some(50_001), 100_000), (Err("Exhausted".to_owned()), 0));
         assert_eq!(hold(50_001, None, 100_000).0, Err("Exhausted".to_owned()));
     }
 }

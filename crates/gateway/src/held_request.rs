@@ -12,12 +12,15 @@ use crate::flow::{BodyError, Held, Source};
 use crate::forward::UpstreamResponse;
 use crate::gate::Pass;
 use crate::held::{Hold, HoldError, Holding};
-use crate::request_body::{RequestBody, body_fault};
+use crate::request_body::{RequestBody, Unwanted, body_fault, while_wanted};
 use crate::resources::Resources;
-use crate::watch::{Pace, Watch};
+use crate::watch::{HeldBody, Pace, Watch};
 use crate::worker::Worker;
 
-/// Reads the body of the client's request, which loses its turn if its body is slow.
+/// The nominal rate of a body that is held, in bytes per second: the slowest are those that lag furthest behind it.
+const NOMINAL_RATE: u64 = 64 * 1024;
+
+/// Reads the body of the client's request, which loses its turn if its body is slow, or has to wait for room.
 pub(crate) async fn hold_request<B: RequestBody>(
     worker: &Worker,
     (client, turn): (&mut B, &mut Option<Pass>),
@@ -31,38 +34,106 @@ pub(crate) async fn hold_request<B: RequestBody>(
         BodyFraming::Chunked => None,
     };
     let mut hold = Hold::begin(holding, announced).map_err(denied)?;
+    let mut begun_us = worker.resources.coarse_us();
+    let held = loop {
+        match read(worker, (client, turn), &mut hold, begun_us, stall).await {
+            Ok(None) => {}
+            Ok(Some(bytes)) => break Ok(bytes),
+            Err(fault) => break Err(fault),
+        }
+        let waits_us = worker.resources.coarse_us();
+        // Boxed, so that the rare case does not enlarge every future.
+        let lacking = || (!hold.finds_room()).then(|| (hold.charged(), hold.lacks()));
+        if let Err(fault) = Box::pin(wait_for_room(worker, client, holding, lacking)).await {
+            break Err(fault);
+        }
+        // The client did not hold it up meanwhile.
+        begun_us += worker.resources.coarse_us().saturating_sub(waits_us);
+    };
+    client.watch().client_is_slow(false, worker.resources.coarse_us());
+    client.watch().holds_body(None);
+    held
+}
+
+/// Reads until all of it is there. `None`: there is no room for more.
+async fn read<B: RequestBody>(
+    worker: &Worker,
+    (client, turn): (&mut B, &mut Option<Pass>),
+    hold: &mut Hold,
+    begun_us: u64,
+    stall: Stall,
+) -> Result<Option<Bytes>, Box<Fault>> {
     let resources = &worker.resources;
     client.watch().set(resources.deadline_us(stall.ms));
     let mut pace = Pace::new(stall.min_rate, resources.coarse_us());
-    let held = poll_fn(|cx| {
+    let mut moved_us = resources.coarse_us();
+    poll_fn(|cx| {
         let before = hold.len();
-        if let Poll::Ready(held) = hold.poll(cx, client) {
-            return Poll::Ready(held.map_err(denied));
+        match hold.poll(cx, client) {
+            Poll::Ready(Ok(bytes)) => return Poll::Ready(Ok(Some(bytes))),
+            Poll::Ready(Err(HoldError::Exhausted)) => {
+                *turn = None;
+                return Poll::Ready(Ok(None));
+            }
+            Poll::Ready(Err(error)) => return Poll::Ready(Err(denied(error))),
+            Poll::Pending => {}
         }
         *turn = None;
         if let Poll::Ready(fault) = client.poll_left(cx, true) {
             return Poll::Ready(Err(fault));
         }
         let (len, now_us) = (hold.len(), resources.coarse_us());
-        client.watch().client_is_slow(true, now_us);
-        if len > before && pace.is_kept(len as u64, now_us) {
-            client.watch().set(resources.deadline_us(stall.ms));
+        let watch = client.watch();
+        watch.client_is_slow(true, now_us);
+        if len > before {
+            moved_us = now_us;
         }
-        if client.watch().poll_expired(cx) {
+        let nominal_us = (len as u64).saturating_mul(1_000_000) / NOMINAL_RATE;
+        let since_us = begun_us.saturating_add(nominal_us).min(moved_us);
+        watch.holds_body(Some(HeldBody { bytes: hold.charged(), lacks: 0, since_us }));
+        if len > before && pace.is_kept(len as u64, now_us) {
+            watch.set(resources.deadline_us(stall.ms));
+        }
+        if watch.poll_expired(cx) {
             return Poll::Ready(Err(Fault::ClientTimeout.into()));
         }
         Poll::Pending
     })
-    .await;
-    client.watch().client_is_slow(false, resources.coarse_us());
-    held
+    .await
+}
+
+/// Waits until there is room. `lacking`: the bytes that are held and those that there is no room for, or `None` when there
+/// is.
+///
+/// # Errors
+/// [`Denial::HeldBytesUsed`] if there is none in time, or if other bodies are faster; or the client left.
+pub(crate) async fn wait_for_room<B: RequestBody>(
+    worker: &Worker,
+    client: &mut B,
+    holding: &Holding,
+    mut lacking: impl FnMut() -> Option<(usize, usize)>,
+) -> Result<(), Box<Fault>> {
+    let since_us = worker.resources.coarse_us();
+    client.watch().set(worker.resources.deadline_us(holding.wait_ms));
+    client.watch().client_is_slow(false, since_us);
+    let waited = loop {
+        let Some((bytes, lacks)) = lacking() else { break Ok(()) };
+        client.watch().holds_body(Some(HeldBody { bytes, lacks, since_us }));
+        match while_wanted(client, holding.freed()).await {
+            Ok(()) => {}
+            Err(Unwanted::Left(fault)) if !client.watch().gives_way() => break Err(fault),
+            Err(Unwanted::TimeUp | Unwanted::Left(_)) => break Err(Holding::exhausted()),
+        }
+    };
+    client.watch().holds_body(None);
+    waited
 }
 
 /// Why a request's body is not held.
 fn denied(error: HoldError) -> Box<Fault> {
     match error {
         HoldError::TooLarge => Fault::Denied(Denial::BodyTooLarge).into(),
-        HoldError::Exhausted => Fault::Denied(Denial::HeldBytesUsed).into(),
+        HoldError::Exhausted => Holding::exhausted(),
         HoldError::Body(error) => body_fault(error),
     }
 }

@@ -44,6 +44,7 @@ mod form_post;
 mod forward;
 mod forwarded_certificates;
 mod gate;
+mod give_way;
 mod heavy;
 mod held;
 mod held_request;

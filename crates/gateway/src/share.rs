@@ -1,10 +1,12 @@
 //! Shares of a worker: how many requests a client, an API or all of them together may have in progress, and how many
 //! uploads that have not begun. Where requests wait for a place, those whose clients are the slowest give way.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use crate::gate::{Gate, Pass};
+use crate::give_way;
+use crate::held::HeldBytes;
 use crate::request_body::{RequestBody, Unwanted};
 use crate::watch::Watches;
 
@@ -17,6 +19,10 @@ pub(crate) struct Share {
     pub(crate) early_uploads: Rc<Gate>,
     /// Streams of HTTP/2 that are open, however far their requests are. Those of HTTP/1.1 are limited by its connections.
     pub(crate) streams: Rc<Gate>,
+    /// Bytes of the heads of these streams.
+    pub(crate) head_bytes: Cell<usize>,
+    /// Bytes of held bodies, and of what mediation makes of them: a client's part.
+    pub(crate) held: HeldBytes,
     /// Opaque tokens that issuers are asked about.
     pub(crate) introspections: Rc<Gate>,
     /// Passwords that are verified.
@@ -34,14 +40,15 @@ impl Share {
             &self.introspections,
             &self.passwords,
         ];
-        gates.iter().all(|gate| gate.passed() == 0 && gate.waiting() == 0)
+        let are_free = gates.iter().all(|gate| gate.passed() == 0 && gate.waiting() == 0);
+        are_free && self.head_bytes.get() == 0 && self.held.used() == 0
     }
 }
 
 /// A request's places in up to three shares, until dropped.
 pub(crate) type Places = [Option<Pass>; 3];
 
-/// Whose requests give way to one that waits at a gate.
+/// Whose requests give way to those that wait at a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Whose {
     /// It waits for its own client's.
@@ -79,18 +86,19 @@ impl Crowds {
         }
     }
 
-    /// Ends as many of the slowest requests as wait at each gate, if their clients are slow.
+    /// Lets exchanges give way to those that wait at each gate.
     pub(crate) fn sweep(&self, watches: &Watches, now_us: u64) {
         self.0.borrow_mut().retain(|(gate, whose)| {
-            let waiting = gate.waiting();
-            if waiting > 0 {
-                watches.give_way(waiting, now_us, |api| match whose {
+            let waits = gate.waiting() > 0;
+            if waits {
+                let is_at = |api| match whose {
                     Whose::Nobody => false,
-                    Whose::Api(key) => api == Some(*key),
-                    Whose::Anybody => api.is_some(),
-                });
+                    Whose::Api(key) => api == *key,
+                    Whose::Anybody => true,
+                };
+                give_way::at_gate(&watches.running(), is_at, gate.limit(), now_us);
             }
-            waiting > 0
+            waits
         });
     }
 }

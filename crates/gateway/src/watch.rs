@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Waker};
 use base::limits;
 
 /// [`limits::GIVE_WAY_MS`] in microseconds.
-const GIVE_WAY_US: u64 = limits::GIVE_WAY_MS as u64 * 1_000;
+pub(crate) const GIVE_WAY_US: u64 = limits::GIVE_WAY_MS as u64 * 1_000;
 
 /// One connection's deadline. `u64::MAX`: none.
 #[derive(Debug)]
@@ -24,9 +24,39 @@ pub(crate) struct Watch {
     connection: RefCell<Option<Rc<Self>>>,
     /// Of a connection: since when its client holds up all of its streams, as of the last look at them; 0: it has none.
     streams_slow_since_us: Cell<u64>,
-    /// The key of the API in whose share its request has a place.
-    api: Cell<Option<u32>>,
+    /// When the last sweep found that a deadline had been set, which is done whenever something moves.
+    moved_us: Cell<u64>,
+    /// Of a connection: its client, as [`crate::clients`] knows it; `None` for one without a share of its own.
+    client: Cell<Option<u128>>,
+    /// Its request's place in the shares.
+    place: Cell<Place>,
+    /// The exchange is a tunnel.
+    is_tunnel: Cell<bool>,
+    /// The part of its request's body that is held, until all of it is.
+    held: Cell<Option<HeldBody>>,
     waker: RefCell<Option<Waker>>,
+}
+
+/// The place of a request in the shares of its client, of its API and of the worker.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Place {
+    #[default]
+    None,
+    /// It waits for one in the share of the API with this key.
+    Waits(u32),
+    /// It has one there.
+    Holds(u32),
+}
+
+/// A request's body of which a part is held.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HeldBody {
+    /// What it is charged for.
+    pub(crate) bytes: usize,
+    /// What it lacks to go on, in bytes.
+    pub(crate) lacks: usize,
+    /// Since when it does not go on as fast as it should.
+    pub(crate) since_us: u64,
 }
 
 /// What a deadline is.
@@ -36,6 +66,8 @@ enum State {
     New,
     Set,
     Expired,
+    /// Expired before its time, so that others can go on.
+    GivesWay,
 }
 
 impl Watch {
@@ -46,9 +78,50 @@ impl Watch {
         self.slow_since_us.set(since_us);
     }
 
-    /// Its request has a place in the share of the API with this `key`, or none any longer.
-    pub(crate) fn holds_place(&self, key: Option<u32>) {
-        self.api.set(key);
+    pub(crate) fn has(&self, place: Place) {
+        self.place.set(place);
+    }
+
+    pub(crate) fn place(&self) -> Place {
+        self.place.get()
+    }
+
+    /// A part of its request's body is held, or all of it or nothing.
+    pub(crate) fn holds_body(&self, body: Option<HeldBody>) {
+        self.held.set(body);
+    }
+
+    pub(crate) fn held_body(&self) -> Option<HeldBody> {
+        self.held.get()
+    }
+
+    pub(crate) fn tunnels(&self, is_tunnel: bool) {
+        self.is_tunnel.set(is_tunnel);
+    }
+
+    pub(crate) fn is_tunnel(&self) -> bool {
+        self.is_tunnel.get()
+    }
+
+    /// It is that of a connection of this client.
+    pub(crate) fn belong_to_client(&self, client: Option<u128>) {
+        self.client.set(client);
+    }
+
+    /// The client of its connection.
+    pub(crate) fn client(&self) -> Option<u128> {
+        let connection = self.connection.borrow();
+        connection.as_ref().map_or(self.client.get(), |connection| connection.client.get())
+    }
+
+    /// Since when nothing but the client holds it up, if it does.
+    pub(crate) fn slow_since_us(&self) -> Option<u64> {
+        Some(self.slow_since_us.get()).filter(|since_us| *since_us < u64::MAX)
+    }
+
+    /// Since when nothing has moved, to within a sweep.
+    pub(crate) fn idle_since_us(&self) -> u64 {
+        self.moved_us.get()
     }
 
     /// It is that of a stream of `connection` from now on, or of none any longer.
@@ -80,7 +153,18 @@ impl Watch {
     }
 
     pub(crate) fn is_expired(&self) -> bool {
-        self.state.get() == State::Expired
+        matches!(self.state.get(), State::Expired | State::GivesWay)
+    }
+
+    /// Whether the exchange is to end so that others can go on, and its client is not to blame.
+    pub(crate) fn gives_way(&self) -> bool {
+        self.state.get() == State::GivesWay && self.slow_since_us.get() == u64::MAX
+    }
+
+    /// Expires it, so that others can go on.
+    pub(crate) fn give_way(&self) {
+        self.state.set(State::GivesWay);
+        self.wake();
     }
 
     /// `passed_us`: the time between the last two sweeps. Returns whether it has just expired.
@@ -89,6 +173,7 @@ impl Watch {
             // The deadline was set at some time between the two.
             self.deadline_us.set(self.deadline_us.get().saturating_add(passed_us));
             self.state.set(State::Set);
+            self.moved_us.set(now_us);
         }
         let expires = self.deadline_us.get() <= now_us && !self.is_expired();
         if expires {
@@ -195,7 +280,11 @@ impl Watches {
             slow_since_us: Cell::new(u64::MAX),
             connection: RefCell::new(None),
             streams_slow_since_us: Cell::new(0),
-            api: Cell::new(None),
+            moved_us: Cell::new(0),
+            client: Cell::new(None),
+            place: Cell::default(),
+            is_tunnel: Cell::new(false),
+            held: Cell::new(None),
             waker: RefCell::new(None),
         });
         self.all.borrow_mut().push(Rc::clone(&watch));
@@ -207,12 +296,10 @@ impl Watches {
         self.all.borrow().iter().for_each(|watch| watch.wake());
     }
 
-    /// Expires the `count` slowest watches for which `may` returns true, of those whose client is slow for `GIVE_WAY_MS` at
-    /// `now_us`.
-    pub(crate) fn give_way(&self, count: usize, now_us: u64, may: impl Fn(Option<u32>) -> bool) {
-        self.expire_slowest(count, now_us, |watch| {
-            if may(watch.api.get()) { watch.slow_since_us.get() } else { u64::MAX }
-        });
+    /// All of them that are not expired.
+    pub(crate) fn running(&self) -> Vec<Rc<Watch>> {
+        let all = self.all.borrow();
+        all.iter().filter(|watch| !watch.is_expired()).cloned().collect()
     }
 
     /// Expires those of the `count` slowest connections. One that has streams is as slow as the one that its client has held
@@ -226,11 +313,7 @@ impl Watches {
                 since_us.set(since_us.get().max(watch.slow_since_us.get()));
             }
         }
-        self.expire_slowest(count, now_us, Watch::connection_slow_since_us);
-    }
-
-    fn expire_slowest(&self, count: usize, now_us: u64, since_us: impl Fn(&Watch) -> u64) {
-        let all = self.all.borrow();
+        let since_us = |watch: &Rc<Watch>| watch.connection_slow_since_us();
         let is_slow = |watch: &&Rc<Watch>| {
             since_us(watch).saturating_add(GIVE_WAY_US) <= now_us && !watch.is_expired()
         };
@@ -239,10 +322,7 @@ impl Watches {
             slow.select_nth_unstable_by_key(count, |watch| since_us(watch));
             slow.truncate(count);
         }
-        for watch in slow {
-            watch.state.set(State::Expired);
-            watch.wake();
-        }
+        slow.iter().for_each(|watch| watch.give_way());
     }
 
     #[cfg(test)]
@@ -282,27 +362,6 @@ mod tests {
         assert!(early.poll_expired(&cx) && !late.poll_expired(&cx));
         early.set(300);
         assert!(!early.poll_expired(&cx));
-    }
-
-    #[test]
-    fn the_slowest_clients_give_way_first() {
-        let watches = Watches::default();
-        let all: Vec<_> = (0..5).map(|_| watches.add()).collect();
-        for (watch, since_us) in all.iter().zip([30, 10, 40, 20]) {
-            watch.client_is_slow(true, since_us);
-        }
-        all[1].client_is_slow(false, 50);
-        all[3].holds_place(Some(7));
-        watches.give_way(9, GIVE_WAY_US - 1, |_| true);
-        assert!(
-            !all.iter().any(|watch| watch.is_expired()),
-            "nobody is slow for long when a worker starts"
-        );
-        watches.give_way(1, GIVE_WAY_US + 35, |api| api.is_none());
-        let expired = || all.iter().map(|watch| watch.is_expired()).collect::<Vec<_>>();
-        assert_eq!(expired(), [true, false, false, false, false], "the other is of an API");
-        watches.give_way(9, GIVE_WAY_US + 35, |_| true);
-        assert_eq!(expired(), [true, false, false, true, false], "the third is not slow for long");
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
+use base::limits::{H2_CONNECTION_HEADS_BYTES_MAX, H2_HEADS_BYTES_MAX};
 use base::{Entropy as _, SystemEntropy, limits};
 use model::AuthFailure;
 use stages::authenticate::Proofs;
@@ -27,6 +28,7 @@ use crate::descriptors::Descriptors;
 use crate::forward::{Address, Pools, Shared};
 use crate::forwarded_certificates::{CertificateField, ForwardedCertificates};
 use crate::gate::Pass;
+use crate::give_way;
 use crate::heavy::HeavyPool;
 use crate::held::{HeldBytes, Holding};
 use crate::http2_tasks::TaskPool;
@@ -184,9 +186,10 @@ impl Worker {
         self.this.upgrade().expect("it is only made inside an Rc")
     }
 
-    /// What one exchange may hold.
-    pub(crate) fn holding(&self, live: &Live) -> Holding {
-        self.held.holding(live.held_body_bytes_max, live.held_bytes_max)
+    /// What one exchange of `peer` may hold.
+    pub(crate) fn holding(&self, live: &Live, peer: &Peer) -> Holding {
+        let limits = [live.held_body_bytes_max, live.held_bytes_max];
+        self.held.holding(peer.share().map(|share| &share.held), limits, live.connect_ms)
     }
 
     /// A number that no other run has.
@@ -270,11 +273,19 @@ impl Worker {
         let now_us = self.resources.sweep();
         self.make_room(now_us);
         self.crowds.sweep(&self.resources.watches, now_us);
+        self.make_room_for_bodies(now_us);
         self.pools.sweep(now_us);
         self.apis.sweep(now_us);
         self.services.sweep(now_us);
         let now_ms = self.quota_ms(now_us);
         self.meters.borrow_mut().sweep(now_ms);
+        self.responses.sweep(now_us);
+        // The workers share it.
+        if self.number == 0 {
+            let unix_ms = self.resources.unix_us(now_us) / 1_000;
+            let memory = &self.compiled.borrow().integration.memory;
+            memory.sweep(i64::try_from(unix_ms).unwrap_or(i64::MAX));
+        }
         self.access.flush(&self.tally);
     }
 
@@ -284,18 +295,48 @@ impl Worker {
     }
 
     /// Counts a stream of `peer` as open, until the passes are dropped. A client may have as many streams as connections, or
-    /// as requests in progress if it may have more of those, and so may all of them together. `None`: there are as many.
+    /// as requests in progress if it may have more of those, but no more than are left, and so may all of them together.
+    /// `None`: there are as many.
     pub(crate) fn open_stream(&self, peer: &Peer) -> Option<OpenPlaces> {
+        let all = self.connections_max().max(self.descriptors.requests_max);
         let client = match peer.share() {
             Some(share) => {
                 let live = &self.compiled.borrow().live;
                 let most = live.client_connections_max.max(live.client_requests_max);
-                Some(share.streams.try_pass(most)?)
+                let left = all.saturating_sub(self.share.streams.passed());
+                Some(share.streams.try_pass(most.min(left))?)
             }
             None => None,
         };
-        let most = self.connections_max().max(self.descriptors.requests_max);
-        Some((client, self.share.streams.try_pass(most)?))
+        Some((client, self.share.streams.try_pass(all)?))
+    }
+
+    /// Counts the head of a stream of `peer`, whose connection has heads of `own` bytes, until [`Self::forget_head`]. False:
+    /// it would be too much for the connection, for its client or for all.
+    pub(crate) fn count_head(&self, peer: &Peer, own: &Cell<usize>, bytes: usize) -> bool {
+        let add = |count: &Cell<usize>| count.get().saturating_add(bytes);
+        let (all, of_connection) = (add(&self.share.head_bytes), add(own));
+        let client = peer.share().map(|share| &share.head_bytes);
+        let of_client = client.map_or(0, add);
+        let left = H2_HEADS_BYTES_MAX.checked_sub(all);
+        let fits = left.is_some_and(|left| of_client <= left);
+        if !fits || of_connection > H2_CONNECTION_HEADS_BYTES_MAX {
+            return false;
+        }
+        self.share.head_bytes.set(all);
+        own.set(of_connection);
+        if let Some(client) = client {
+            client.set(of_client);
+        }
+        true
+    }
+
+    /// A head of so many bytes is no longer needed.
+    pub(crate) fn forget_head(&self, peer: &Peer, own: &Cell<usize>, bytes: usize) {
+        let client = peer.share().map(|share| &share.head_bytes);
+        for count in [Some(&self.share.head_bytes), Some(own), client].into_iter().flatten() {
+            count.set(count.get().saturating_sub(bytes));
+        }
     }
 
     /// Whether it rejects new connections, or will soon.
@@ -314,6 +355,17 @@ impl Worker {
         let surplus = self.connections.get().saturating_sub(self.many_connections());
         if surplus > 0 {
             self.resources.watches.close_slowest(surplus, now_us);
+        }
+    }
+
+    /// Lets the slowest held bodies give way to those that wait for room.
+    fn make_room_for_bodies(&self, now_us: u64) {
+        if self.held.waiting() > 0 {
+            let most = self.compiled.borrow().live.held_bytes_max;
+            let free = most.saturating_sub(self.held.used());
+            let used = |client| self.clients.held(client);
+            give_way::to_bodies(&self.resources.watches.running(), used, free, now_us);
+            self.held.wake();
         }
     }
 

@@ -33,8 +33,11 @@ pub const MEDIATOR_STEPS: u64 = 50;
 /// Maximum number of messages that a mediator makes of one (more: the message fails), and of the messages of one run
 /// that are alive (more: the whole run fails).
 pub const PARTS_MAX: usize = 10_000;
-/// Maximum size of the responses that all mediators `cache` keep, in bytes. More: the oldest leave.
+/// Maximum size of the responses that all mediators `cache` keep, in bytes. More: the oldest of the `cache` that uses most
+/// leave.
 pub const CACHE_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Responses that are looked at in one sweep for those whose time is over.
+pub const CACHE_SWEPT_MAX: usize = 1_000;
 /// Maximum number of responses that one `cache` keeps. More: the oldest leave.
 pub const CACHED_RESPONSES_MAX: usize = 100_000;
 /// Maximum size of the body of a response that a `cache` keeps, in bytes. Larger: not kept.

@@ -1,9 +1,10 @@
 //! Plans, compiled for use by their numbers. A plan keeps its number across changes, so that whoever refers to it need
 //! not be compiled again.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
+use base::limits::GONE_PLANS_MAX;
 use model::{
     Condition, ConditionGroup, CustomRule, KeyPart, Limit, LimitBy, Plan, PlanUse, Plans, Quantity,
     Subject,
@@ -26,6 +27,8 @@ pub struct PlanTable {
     /// Those of plans that are gone are among them, and among the next.
     keys: BTreeMap<u64, Vec<KeyPart>>,
     reported: BTreeMap<u64, String>,
+    /// Names, in lower case, of plans that are gone. The first left first.
+    gone: VecDeque<String>,
 }
 
 /// The number of the plan that admits nothing, which stands for plans that do not exist.
@@ -35,7 +38,8 @@ impl PlanTable {
     /// The number of a plan without limits, whatever plans there are.
     pub const UNLIMITED: u32 = 1;
 
-    /// Compiles `plans`. Plans of `previous` that are gone stay in use by whatever still names them.
+    /// Compiles `plans`. Plans of `previous` that are gone stay in use by whatever still names them, until
+    /// `GONE_PLANS_MAX` others are gone, too; then they admit nothing.
     #[must_use]
     pub fn compile(source: &Arc<Plans>, previous: Option<&Arc<Self>>) -> Arc<Self> {
         if let Some(previous) = previous
@@ -59,12 +63,27 @@ impl PlanTable {
         let (source, groups) = (Arc::clone(source), HashMap::new());
         let claims = claims_of(&source, previous);
         let mut keys = previous.map(|previous| previous.keys.clone()).unwrap_or_default();
-        keys.extend(source.keys.clone());
         let mut reported = previous.map(|previous| previous.reported.clone()).unwrap_or_default();
+        let gone = gone(&source, previous, (&mut numbers, &mut plans));
+        let limits = || plans.iter().flat_map(|plan| &plan.limits);
+        let uses_key = |key: &u64| limits().any(|limit| limit.by == LimitBy::Values(*key));
+        let reports = |name: &u64| limits().any(|of| of.quantity == Quantity::Reported(*name));
+        keys.retain(|key, _| uses_key(key));
+        reported.retain(|name, _| reports(name));
+        keys.extend(source.keys.clone());
         reported.extend(source.reported.clone());
         let (custom, source_of) = (Vec::new(), Arc::clone(&source));
-        let mut table =
-            Self { source: source_of, numbers, plans, groups, claims, custom, keys, reported };
+        let mut table = Self {
+            source: source_of,
+            numbers,
+            plans,
+            groups,
+            claims,
+            custom,
+            keys,
+            reported,
+            gone,
+        };
         for (name, groups) in &source.conditions {
             let group = |group: &ConditionGroup| (group.when.clone(), table.number(&group.plan));
             let groups = groups.iter().map(group).collect();
@@ -133,6 +152,34 @@ impl PlanTable {
     }
 }
 
+/// The plans that are gone. The first of more than `GONE_PLANS_MAX` are forgotten: their names, and what they admit. Their
+/// numbers are not used again, as a part that was compiled before may still have them.
+fn gone(
+    source: &Plans,
+    previous: Option<&Arc<PlanTable>>,
+    (numbers, plans): (&mut HashMap<String, u32, LoadedKeysState>, &mut [Arc<Plan>]),
+) -> VecDeque<String> {
+    let Some(previous) = previous else { return VecDeque::new() };
+    let lower = |plan: &Arc<Plan>| plan.name.to_ascii_lowercase();
+    let present: HashSet<_> = source.iter().map(lower).collect();
+    let left = previous.source.iter().map(lower).filter(|name| !present.contains(name));
+    let before = previous.gone.iter().filter(|name| !present.contains(*name)).cloned();
+    let mut gone: VecDeque<_> = before.chain(left).collect();
+    let more = gone.len().saturating_sub(GONE_PLANS_MAX);
+    let forgotten: HashSet<_> =
+        gone.drain(..more).filter_map(|name| numbers.get(&name).copied()).collect();
+    if !forgotten.is_empty() {
+        numbers.retain(|_, number| !forgotten.contains(number));
+        let closed = Arc::clone(plans.first().expect("the plan that admits nothing is the first"));
+        for number in forgotten {
+            if let Some(plan) = plans.get_mut(number as usize) {
+                *plan = Arc::clone(&closed);
+            }
+        }
+    }
+    gone
+}
+
 fn claims_of(plans: &Plans, previous: Option<&Arc<PlanTable>>) -> Arc<[String]> {
     let groups = plans.conditions.values().flatten();
     let names = groups.flat_map(|group| &group.when).filter_map(|of| match &of.subject {
@@ -190,5 +237,41 @@ mod tests {
         assert_eq!(key_of(&["api"]), 0xa483_23b3_5f50_76e6);
         assert_eq!(key_of(&["ab", "c"]), 0xca01_de79_5565_ee43);
         assert_ne!(key_of(&["ab", "c"]), key_of(&["a", "bc"]));
+    }
+
+    /// The plans of a revision with these names.
+    fn plans(names: impl Iterator<Item = String>) -> Arc<Plans> {
+        let mut plans = Plans::default();
+        for (number, name) in names.enumerate() {
+            let (by, quantity) = (LimitBy::Values(number as u64), Quantity::Requests);
+            let limits = vec![Limit { quantity, amount: 1, period_ms: 60_000, by }];
+            plans.keys.insert(number as u64, Vec::new());
+            plans.insert(Plan { name, limits, burst: None });
+        }
+        Arc::new(plans)
+    }
+
+    #[test]
+    fn plans_that_are_gone_are_forgotten_when_many_others_are() {
+        let first = PlanTable::compile(&plans(["Gold".to_owned()].into_iter()), None);
+        let number = first.number("gold");
+        let of =
+            |table: &PlanTable| (table.number("Gold"), table.get(number).unwrap().limits.len());
+        let name = |number: usize| format!("Plan-{number}");
+        let then = PlanTable::compile(&plans((0..GONE_PLANS_MAX).map(name)), Some(&first));
+        assert_eq!(of(&then), (number, 1), "what still names it uses it");
+        let many = |from: usize| plans((from..from + 10).map(name));
+        let mut last = PlanTable::compile(&many(GONE_PLANS_MAX), Some(&then));
+        assert_eq!(last.number("Gold"), CLOSED);
+        assert_eq!(last.get(number).unwrap().limits.first().unwrap().amount, 0);
+        let (numbers, keys) = (last.numbers.len(), last.keys.len());
+        for round in 2..9 {
+            last = PlanTable::compile(&many(round * GONE_PLANS_MAX), Some(&last));
+            assert_eq!(last.numbers.len(), numbers, "{round}");
+            assert!(last.keys.len() < keys, "{round}");
+        }
+        let again = PlanTable::compile(&plans(["gold".to_owned()].into_iter()), Some(&last));
+        assert_ne!(again.number("Gold"), CLOSED);
+        assert_ne!(again.number("Gold"), number, "what was compiled before does not use it");
     }
 }

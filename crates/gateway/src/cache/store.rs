@@ -3,9 +3,11 @@
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
 use std::rc::{Rc, Weak};
-use std::sync::Arc;
+use std::sync::{self, Arc};
 
-use base::limits::{RESPONSE_CACHE_BYTES_MAX, RESPONSE_CACHE_VARIANTS_MAX};
+use base::limits::{
+    RESPONSE_CACHE_BYTES_MAX, RESPONSE_CACHE_SWEPT_MAX, RESPONSE_CACHE_VARIANTS_MAX,
+};
 use bytes::Bytes;
 use stages::ApiRoutes;
 
@@ -22,8 +24,8 @@ pub(crate) type Varied = (Box<[u8]>, Vec<Box<[u8]>>);
 #[derive(Debug)]
 pub(crate) struct Stored {
     pub(crate) key: Key,
-    /// An edited API does not find it any more.
-    pub(crate) routes: Arc<ApiRoutes>,
+    /// An edited API does not find it any more, and it does not keep the API of the past in memory.
+    pub(crate) routes: sync::Weak<ApiRoutes>,
     /// The fields in `Vary`, each with the values that the request had.
     pub(crate) varies: Vec<Varied>,
     /// Field lines, each with its CRLF, without `Age`.
@@ -59,6 +61,16 @@ impl Stored {
         self.age_s(now_us) < self.freshness.lifetime_s
     }
 
+    /// Whether it is one of this API, in this revision.
+    fn is_of(&self, routes: &Arc<ApiRoutes>) -> bool {
+        std::ptr::eq(self.routes.as_ptr(), Arc::as_ptr(routes))
+    }
+
+    /// Whether it can still be of use: as it is, or validated.
+    fn is_useful(&self, now_us: u64) -> bool {
+        self.routes.strong_count() > 0 && (self.is_fresh(now_us) || self.etag.is_some())
+    }
+
     fn fits(&self, request: &Request) -> bool {
         self.varies.iter().all(|(name, values)| {
             let now = rules::request_values(request, name);
@@ -79,6 +91,8 @@ pub(crate) struct ResponseCache {
     used: Cell<usize>,
     /// How often responses were invalidated.
     invalidations: Cell<u64>,
+    /// Where the next sweep goes on in `order`.
+    swept: Cell<usize>,
 }
 
 impl ResponseCache {
@@ -91,7 +105,7 @@ impl ResponseCache {
         let by_key = self.by_key.borrow();
         let mut variants = by_key.get(key)?.iter();
         // The most recent one comes first. Source: RFC 9111 section 4.
-        let fits = |known: &&Rc<Stored>| Arc::ptr_eq(&known.routes, routes) && known.fits(request);
+        let fits = |known: &&Rc<Stored>| known.is_of(routes) && known.fits(request);
         variants.rfind(fits).cloned()
     }
 
@@ -102,7 +116,7 @@ impl ResponseCache {
         let variants = by_key.entry(Rc::clone(&stored.key)).or_default();
         let is_other = |known: &Rc<Stored>| known.varies != stored.varies;
         variants.retain(|known| {
-            let stays = Arc::ptr_eq(&known.routes, &stored.routes) && is_other(known);
+            let stays = known.routes.ptr_eq(&stored.routes) && is_other(known);
             if !stays {
                 self.left(known);
             }
@@ -150,19 +164,41 @@ impl ResponseCache {
     pub(crate) fn reserve(&self, bytes: usize) -> bool {
         while self.used.get().saturating_add(bytes) > RESPONSE_CACHE_BYTES_MAX {
             let Some(oldest) = self.order.borrow_mut().pop_front() else { return false };
-            let Some(oldest) = oldest.upgrade() else { continue };
-            let mut by_key = self.by_key.borrow_mut();
-            let Some(variants) = by_key.get_mut(&oldest.key) else { continue };
-            // Not one that was replaced while a request still uses it.
-            if let Some(at) = variants.iter().position(|known| Rc::ptr_eq(known, &oldest)) {
-                self.left(&variants.remove(at));
-            }
-            if variants.is_empty() {
-                by_key.remove(&oldest.key);
+            if let Some(oldest) = oldest.upgrade() {
+                self.remove(&oldest);
             }
         }
         self.used.set(self.used.get().saturating_add(bytes));
         true
+    }
+
+    fn remove(&self, stored: &Rc<Stored>) {
+        let mut by_key = self.by_key.borrow_mut();
+        let Some(variants) = by_key.get_mut(&stored.key) else { return };
+        // Not one that was replaced while a request still uses it.
+        if let Some(at) = variants.iter().position(|known| Rc::ptr_eq(known, stored)) {
+            self.left(&variants.remove(at));
+        }
+        if variants.is_empty() {
+            by_key.remove(&stored.key);
+        }
+    }
+
+    /// Removes responses of which nobody makes use any more. Looks at `RESPONSE_CACHE_SWEPT_MAX` of them.
+    pub(crate) fn sweep(&self, now_us: u64) {
+        let order = self.order.borrow();
+        for _ in 0..order.len().min(RESPONSE_CACHE_SWEPT_MAX) {
+            let at = self.swept.get();
+            self.swept.set(if at < order.len() { at + 1 } else { 0 });
+            let stored = order.get(at).and_then(Weak::upgrade);
+            if let Some(stored) = stored.filter(|stored| !stored.is_useful(now_us)) {
+                self.remove(&stored);
+            }
+        }
+        drop(order);
+        if self.count.get() == 0 {
+            self.order.borrow_mut().clear();
+        }
     }
 
     pub(crate) fn release(&self, bytes: usize) {

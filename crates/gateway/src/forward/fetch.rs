@@ -204,7 +204,7 @@ async fn read(
     }
     let authority = response.body.connection.authority.to_string();
     let mut source = response.body.source(&resources.buffers);
-    let holding = HeldBytes::default().holding(bytes_max, bytes_max);
+    let holding = HeldBytes::default().holding(None, [bytes_max; 2], 0);
     let held = match Hold::begin(&holding, None) {
         Ok(mut hold) => poll_fn(|cx| hold.poll(cx, &mut source)).await,
         Err(error) => Err(error),

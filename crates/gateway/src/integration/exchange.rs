@@ -35,7 +35,7 @@ pub(super) struct Sender {
     format: Format,
     /// `None`: the message's own.
     method: Option<String>,
-    peer: Rc<Peer>,
+    pub(super) peer: Rc<Peer>,
     framing: BodyFraming,
     target: Target,
     environment: RunEnvironment,

@@ -94,7 +94,8 @@ impl Sender {
         if !matches!(format, Some(Format::Soap11 | Format::Soap12)) {
             return;
         }
-        let (holding, stall) = (worker.holding(&revision.live), Stall::of(&revision.live));
+        let holding = worker.holding(&revision.live, &self.peer);
+        let stall = Stall::of(&revision.live);
         let client = None::<&mut OwnBody>;
         let read = read_response(worker, &mut response.body, client, &holding, stall).await;
         let mut charge = holding.charge();

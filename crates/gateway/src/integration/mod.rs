@@ -107,7 +107,8 @@ pub(crate) async fn mediate<C: Client>(
     let mut waiting = Waiting { client, framing: request.head.framing(), early_upload, turn };
     let (mut found, mut held) = (start.passes_through(), None);
     if matches!(found, Err(Detour::Body)) {
-        let (holding, stall) = (worker.holding(&revision.live), Stall::of(&revision.live));
+        let (holding, stall) =
+            (worker.holding(&revision.live, &request.peer), Stall::of(&revision.live));
         let bytes = boxed(|| waiting.hold(worker, &holding, stall)).await?;
         start.message.hold(bytes.clone());
         held = Some(bytes);

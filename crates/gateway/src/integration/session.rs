@@ -11,7 +11,7 @@ use mediation::{
     Answer, Ask, AskId, Body, BodyUse, Code, Event, Exchange, Failure, Message, PropertyScope, Run,
     Source,
 };
-use model::{Blame, Denial, Fault};
+use model::{Blame, Fault};
 use wire::http1::BodyFraming;
 
 use super::bodies::{Streams, exhausted, hold_answer, hold_beside, hold_response, skip_rest};
@@ -28,6 +28,7 @@ use crate::deliver::Stall;
 use crate::flow::Held;
 use crate::forward::{OwnBody, UpstreamBody};
 use crate::held::{Charge, Holding};
+use crate::held_request::wait_for_room;
 use crate::message::Peer;
 use crate::request_body::RequestBody;
 use crate::share::Places;
@@ -102,7 +103,15 @@ impl Charged {
     /// There is no room for it: the run ends.
     fn settle(&mut self) -> Result<(), Box<Fault>> {
         let bytes = usize::try_from(self.run.bytes_used()).unwrap_or(usize::MAX);
-        self.charge.resize(bytes).map_err(|_| Fault::Denied(Denial::HeldBytesUsed).into())
+        self.charge.resize(bytes).map_err(|_| Holding::exhausted())
+    }
+
+    /// What it is charged for, and what there is no room for. `None`: everything is charged.
+    fn lacking(&mut self) -> Option<(usize, usize)> {
+        self.settle().is_err().then(|| {
+            let bytes = usize::try_from(self.run.bytes_used()).unwrap_or(usize::MAX);
+            (self.charge.bytes(), bytes.saturating_sub(self.charge.bytes()))
+        })
     }
 }
 
@@ -115,7 +124,7 @@ impl Session {
         environment: RunEnvironment,
         run: Box<Run>,
     ) -> Box<Self> {
-        let holding = worker.holding(&revision.live);
+        let holding = worker.holding(&revision.live, &peer);
         Box::new(Self {
             worker,
             revision,
@@ -239,7 +248,12 @@ impl Session {
             of.run.limit_exchanges(own.saturating_add(left));
         }
         let event = of.run.next(&self.environment);
-        of.settle()?;
+        if of.settle().is_err() {
+            // Boxed, so that the rare case does not enlarge every run.
+            let Some(Waiting { client, .. }) = client else { return Err(Holding::exhausted()) };
+            let lacking = || of.lacking();
+            boxed(|| wait_for_room(&self.worker, &mut **client, &self.holding, lacking)).await?;
+        }
         if !matches!(event, Event::Heavy) {
             return Ok(event);
         }

@@ -18,6 +18,7 @@ pub(super) async fn run<C: Client>(
     moved: &dyn Fn(u64, u64),
 ) -> bool {
     upstream.begin_tunnel();
+    client.watch().tunnels(true);
     client.watch().set(resources.deadline_us(TUNNEL_IDLE_MS_MAX));
     let (mut before, mut is_sent) = ((0, 0), false);
     let is_complete = poll_fn(|cx| {
@@ -41,6 +42,7 @@ pub(super) async fn run<C: Client>(
         }
     })
     .await;
+    client.watch().tunnels(false);
     upstream.connection.release_buffers(&resources.buffers);
     if is_complete {
         upstream.end_tunnel();

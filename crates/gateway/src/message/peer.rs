@@ -88,6 +88,11 @@ impl Peer {
         *self.own.get_or_init(|| connections.contains(SocketAddr::new(self.address, self.port)))
     }
 
+    /// Its client, if that has a share of its own.
+    pub(crate) fn network(&self) -> Option<u128> {
+        self.connection.as_ref().map(ClientConnection::network)
+    }
+
     /// What its client holds over all its connections; `None` for a trusted proxy.
     pub(crate) fn share(&self) -> Option<&Share> {
         self.connection.as_ref().map(ClientConnection::share)

@@ -2,7 +2,9 @@
 
 use std::ops::Range;
 
-use base::limits::{H2_BLOCK_BYTES_MAX, H2_CONNECTION_WINDOW_BYTES, H2_STREAM_WINDOW_BYTES};
+use base::limits::{
+    H2_BLOCK_BYTES_MAX, H2_CONNECTION_WINDOW_BYTES, H2_STREAM_WINDOW_BYTES, HEAD_BUFFER_BYTES,
+};
 
 use super::budget::Budget;
 use super::frame::{
@@ -270,6 +272,14 @@ impl Connection {
             self.fail(reason);
         }
         charged
+    }
+
+    /// Memory of the head of the last [`Event::Request`], in bytes.
+    #[must_use]
+    pub fn head_bytes(&self) -> usize {
+        let head = &self.writer.head;
+        // A small one may have the memory of a larger one before it, which is used again.
+        if head.capacity() > HEAD_BUFFER_BYTES as usize { head.capacity() } else { head.len() }
     }
 
     /// Exchanges `head` for the head of the last [`Event::Request`].

@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use base::limits::HALF_CLOSE_MS_MAX;
-use model::Fault;
+use model::{Denial, Fault};
 use tokio::io::AsyncWrite;
 use wire::http1::{Known, Rejection, ResponseFraming, Version, write};
 
@@ -81,6 +81,9 @@ impl RequestBody for Connection<'_> {
     /// A client that closed its sending side may still wait for the response, and cannot be distinguished
     /// from one that is gone. The wait is limited to `HALF_CLOSE_MS_MAX`; a reset ends it immediately.
     fn poll_left(&mut self, cx: &mut Context<'_>, is_read: bool) -> Poll<Box<Fault>> {
+        if self.watch.gives_way() {
+            return Poll::Ready(Fault::Denied(Denial::Overloaded).into());
+        }
         if is_read {
             return Poll::Pending;
         }

@@ -124,6 +124,7 @@ pub(super) async fn serve(
         after: After::Close,
         turn: None,
     };
+    connection.watch.belong_to_client(connection.peer.network());
     let mut first = true;
     loop {
         let after = match connection.read_head(first).await {

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use base::limits::GATHERED_BODY_BYTES_MAX;
-use model::Fault;
+use model::{Denial, Fault};
 use wire::h2::{self, Reason};
 use wire::http1::{BodyFraming, Rejection};
 
@@ -240,6 +240,9 @@ impl Source for StreamClient<'_> {
 
 impl RequestBody for StreamClient<'_> {
     fn poll_left(&mut self, _: &mut Context<'_>, _: bool) -> Poll<Box<Fault>> {
+        if self.watch.gives_way() {
+            return Poll::Ready(Fault::Denied(Denial::Overloaded).into());
+        }
         if self.is_reset() { Poll::Ready(Fault::ClientLeft.into()) } else { Poll::Pending }
     }
 

@@ -234,11 +234,13 @@ where
         let shared = Rc::clone(&self.shared);
         let slot = match event {
             Event::Request { slot, head, is_head_method, is_all } => {
-                let Some(places) = shared.worker().open_stream(&shared.peer) else {
+                let Some(stream) = OpenStream::new(&shared, slot) else {
                     bump(&shared.worker().tally.http2_refused);
-                    return shared.engine.borrow_mut().refuse(slot);
+                    let mut engine = shared.engine.borrow_mut();
+                    // The connection does not keep the memory of the head.
+                    engine.swap_head(&mut Vec::new());
+                    return engine.refuse(slot);
                 };
-                let stream = OpenStream::new(&shared, slot, places);
                 self.open(stream, head, is_head_method, is_all);
                 slot
             }

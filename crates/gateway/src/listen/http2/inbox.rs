@@ -6,7 +6,7 @@ use wire::http1::Rejection;
 
 use crate::buffer::Buffers;
 use crate::resources::Resources;
-use crate::watch::Watch;
+use crate::watch::{Place, Watch};
 
 /// One stream's.
 #[derive(Debug)]
@@ -81,7 +81,9 @@ impl Inboxes {
         let watch = inbox.watch.get_or_insert_with(|| resources.watches.add());
         watch.set(u64::MAX);
         watch.client_is_slow(false, 0);
-        watch.holds_place(None);
+        watch.has(Place::None);
+        watch.holds_body(None);
+        watch.tunnels(false);
         watch.belong_to(Some(connection));
         Rc::clone(watch)
     }

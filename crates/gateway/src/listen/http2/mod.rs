@@ -33,6 +33,7 @@ use wakes::{Marks, Parts};
 pub(super) async fn serve(open: OpenConnection, stream: Stream, read: Buffer, peer: Rc<Peer>) {
     let worker = &*open.0;
     let watch = worker.resources.watches.add();
+    watch.belong_to_client(peer.network());
     let head_ms = worker.compiled().live.head_ms;
     watch.set(worker.resources.deadline_us(head_ms));
     let memory = worker.resources.buffers.text();
@@ -45,6 +46,7 @@ pub(super) async fn serve(open: OpenConnection, stream: Stream, read: Buffer, pe
         engine: RefCell::new(engine),
         inboxes: RefCell::default(),
         streams: Cell::new(0),
+        head_bytes: Cell::new(0),
         marks: Marks::default(),
         blocked: Cell::default(),
         leaving: Cell::new(false),
@@ -63,6 +65,8 @@ struct Shared {
     inboxes: RefCell<Inboxes>,
     /// Streams that are being served.
     streams: Cell<usize>,
+    /// Bytes of their heads.
+    head_bytes: Cell<usize>,
     /// What is to be polled next.
     marks: Marks,
     /// Streams that wait until more can be sent.
@@ -135,15 +139,23 @@ impl Shared {
 struct OpenStream {
     connection: Rc<Shared>,
     slot: usize,
+    /// Those of its head.
+    head_bytes: usize,
     _places: OpenPlaces,
 }
 
 impl OpenStream {
-    fn new(connection: &Rc<Shared>, slot: usize, places: OpenPlaces) -> Self {
+    /// `None`: there are too many streams, or their heads are too large.
+    fn new(connection: &Rc<Shared>, slot: usize) -> Option<Self> {
+        let (worker, head_bytes) = (connection.worker(), connection.engine.borrow().head_bytes());
+        let places = worker.open_stream(&connection.peer)?;
+        if !worker.count_head(&connection.peer, &connection.head_bytes, head_bytes) {
+            return None;
+        }
         connection.streams.set(connection.streams.get() + 1);
         connection.watch.set(u64::MAX);
         connection.watch.client_is_slow(false, 0);
-        Self { connection: Rc::clone(connection), slot, _places: places }
+        Some(Self { connection: Rc::clone(connection), slot, head_bytes, _places: places })
     }
 }
 
@@ -153,6 +165,8 @@ impl Drop for OpenStream {
         if let Ok(mut inboxes) = connection.inboxes.try_borrow_mut() {
             inboxes.close(self.slot, &connection.worker().resources.buffers);
         }
+        let worker = connection.worker();
+        worker.forget_head(&connection.peer, &connection.head_bytes, self.head_bytes);
         let left = connection.streams.get().saturating_sub(1);
         connection.streams.set(left);
         if left == 0 {

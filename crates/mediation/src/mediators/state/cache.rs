@@ -51,8 +51,8 @@ impl Mediator for Find {
         message.remove(PropertyScope::Operation, MISSED);
         let Some(key) = policy.key(scene, message)? else { return Ok(Next::Continue) };
         let now_ms = scene.environment.unix_ms();
-        let memory = scene.environment.memory().and_then(|memory| memory.cache(self.cache));
-        let found = memory.and_then(|(responses, _)| responses.get(&key, now_ms));
+        let memory = scene.environment.memory();
+        let found = memory.and_then(|memory| memory.cached(self.cache, &key, now_ms));
         let Some(kept) = found else {
             let value = PropertyValue::new(format!("{} {key}", self.cache));
             message.set(PropertyScope::Operation, MISSED, value, scene.budget)?;
@@ -140,9 +140,8 @@ impl Mediator for Collect {
             since_ms,
             until_ms: since_ms.saturating_add(lasts_ms),
         };
-        let memory = scene.environment.memory().and_then(|memory| memory.cache(cache));
-        if let Some((mut responses, total)) = memory {
-            responses.insert(key, kept, policy.count_max, total);
+        if let Some(memory) = scene.environment.memory() {
+            memory.keep(cache, key, kept, policy.count_max);
         }
         Ok(Next::Continue)
     }

@@ -2,7 +2,6 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 
@@ -21,7 +20,7 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    fn bytes(&self, key: &str) -> usize {
+    pub(super) fn bytes(&self, key: &str) -> usize {
         let fields: usize =
             self.fields.iter().map(|(name, value)| name.len() + value.len() + 48).sum();
         // The key is in the map and in the queue.
@@ -38,6 +37,10 @@ pub(crate) struct Responses {
     by_key: HashMap<Box<str>, Arc<Kept>>,
     /// Oldest first. A key that was removed or replaced may be in it once more.
     order: VecDeque<(Box<str>, i64)>,
+    /// Of all responses.
+    bytes: usize,
+    /// Where the next sweep goes on in `order`.
+    swept: usize,
 }
 
 impl Responses {
@@ -45,36 +48,69 @@ impl Responses {
         self.by_key.get(key).filter(|kept| now_ms < kept.until_ms).cloned()
     }
 
-    /// Keeps a response, if there is room for it: at most `count_max` here, and `limits::CACHE_BYTES_MAX` in `total`, the
-    /// size of all caches.
-    pub(crate) fn insert(&mut self, key: &str, kept: Kept, count_max: usize, total: &AtomicUsize) {
+    /// Size of all responses, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Keeps a response, if it may be one of `count_max`.
+    pub(crate) fn insert(&mut self, key: &str, kept: Kept, count_max: usize) {
         let now_ms = kept.since_ms;
-        self.remove(key, total);
+        self.remove(key);
         // A response that does not fit into an empty cache must not evict others.
         if count_max == 0 || kept.bytes(key) > limits::CACHE_BYTES_MAX {
             return;
         }
-        let is_over = |responses: &Self| {
-            responses.by_key.len() >= count_max
-                || total.load(Ordering::Relaxed).saturating_add(kept.bytes(key))
-                    > limits::CACHE_BYTES_MAX
-        };
-        while self.oldest_is_over(now_ms) || is_over(self) {
-            let Some((oldest, since_ms)) = self.order.pop_front() else { return };
-            if self.by_key.get(&oldest).is_some_and(|found| found.since_ms == since_ms) {
-                self.remove(&oldest, total);
+        while self.oldest_is_over(now_ms) || self.by_key.len() >= count_max {
+            if self.pop().is_none() {
+                break;
             }
         }
         if self.order.len() > 2 * self.by_key.len() + SPARE_MIN {
             // Keys that were replaced are in it more than once.
             let by_key = &self.by_key;
-            let is_current =
-                |key: &str, since_ms| by_key.get(key).is_some_and(|kept| kept.since_ms == since_ms);
-            self.order.retain(|(key, since_ms)| is_current(key, *since_ms));
+            self.order.retain(|(key, since_ms)| is_current(by_key, key, *since_ms));
         }
-        total.fetch_add(kept.bytes(key), Ordering::Relaxed);
+        self.bytes = self.bytes.saturating_add(kept.bytes(key));
         self.order.push_back((key.into(), now_ms));
         self.by_key.insert(key.into(), Arc::new(kept));
+    }
+
+    /// Whether there was one.
+    pub(crate) fn drop_oldest(&mut self) -> bool {
+        std::iter::from_fn(|| self.pop()).any(|was_current| was_current)
+    }
+
+    /// Removes the first entry of the queue, with its response if it still has one, which is returned. `None`: the queue is
+    /// empty.
+    fn pop(&mut self) -> Option<bool> {
+        let (oldest, since_ms) = self.order.pop_front()?;
+        let is_current = is_current(&self.by_key, &oldest, since_ms);
+        if is_current {
+            self.remove(&oldest);
+        }
+        Some(is_current)
+    }
+
+    /// Looks at `most` of the responses, and drops those whose time is over.
+    pub(crate) fn sweep(&mut self, now_ms: i64, most: usize) {
+        for _ in 0..most.min(self.order.len()) {
+            let at = self.swept;
+            self.swept = if at < self.order.len() { at + 1 } else { 0 };
+            let Some((key, since_ms)) = self.order.get(at) else { continue };
+            let found = self.by_key.get(key).filter(|kept| kept.since_ms == *since_ms);
+            if found.is_some_and(|kept| kept.until_ms <= now_ms) {
+                let key = key.clone();
+                self.remove(&key);
+            }
+        }
+        // Their entries are left in the queue.
+        if self.order.len() > 2 * self.by_key.len() + SPARE_MIN {
+            let by_key = &self.by_key;
+            self.order.retain(|(key, since_ms)| is_current(by_key, key, *since_ms));
+            self.order.shrink_to_fit();
+            self.by_key.shrink_to_fit();
+        }
     }
 
     /// Whether the oldest entry has expired.
@@ -83,19 +119,21 @@ impl Responses {
         self.by_key.get(oldest).is_none_or(|kept| kept.until_ms <= now_ms)
     }
 
-    fn remove(&mut self, key: &str, total: &AtomicUsize) {
+    fn remove(&mut self, key: &str) {
         if let Some(kept) = self.by_key.remove(key) {
-            total.fetch_sub(kept.bytes(key), Ordering::Relaxed);
+            self.bytes = self.bytes.saturating_sub(kept.bytes(key));
         }
     }
 }
 
+/// Whether an entry of the queue is that of a response, and not of one before it with the same key.
+fn is_current(by_key: &HashMap<Box<str>, Arc<Kept>>, key: &str, since_ms: i64) -> bool {
+    by_key.get(key).is_some_and(|kept| kept.since_ms == since_ms)
+}
+
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
     use super::{Kept, Responses};
-    use crate::limits;
     use crate::message::Format;
 
     fn kept(since_ms: i64, lasts_ms: i64, bytes: usize) -> Kept {
@@ -111,56 +149,30 @@ mod tests {
 
     #[test]
     fn a_response_leaves_when_its_time_is_over() {
-        let (mut responses, total) = (Responses::default(), AtomicUsize::new(0));
-        responses.insert("a", kept(0, 100, 1), 10, &total);
+        let mut responses = Responses::default();
+        responses.insert("a", kept(0, 100, 1), 10);
         assert!(responses.get("a", 99).is_some());
         assert!(responses.get("a", 100).is_none());
-        responses.insert("b", kept(100, 100, 1), 10, &total);
+        responses.insert("b", kept(100, 100, 1), 10);
         assert_eq!(responses.by_key.len(), 1);
     }
 
     #[test]
     fn the_oldest_response_leaves_for_a_new_one() {
-        let (mut responses, total) = (Responses::default(), AtomicUsize::new(0));
+        let mut responses = Responses::default();
         for (at, key) in ["a", "b", "a", "c"].into_iter().enumerate() {
-            responses.insert(key, kept(at as i64, 100, 1), 2, &total);
+            responses.insert(key, kept(at as i64, 100, 1), 2);
         }
         let found = ["a", "b", "c"].map(|key| responses.get(key, 5).is_some());
         assert_eq!(found, [true, false, true], "`a` was replaced after `b`");
     }
 
     #[test]
-    fn all_caches_together_have_a_size() {
-        let total = AtomicUsize::new(0);
-        let (mut first, mut second) = (Responses::default(), Responses::default());
-        let body = limits::CACHED_BODY_BYTES_MAX;
-        for at in 0..20 {
-            first.insert(&at.to_string(), kept(at, 1000, body), 100, &total);
-        }
-        assert!(total.load(Ordering::Relaxed) <= limits::CACHE_BYTES_MAX);
-        assert!(first.get("19", 20).is_some() && first.get("0", 20).is_none());
-        let left = first.by_key.len();
-        second.insert("x", kept(20, 1000, body), 100, &total);
-        assert!(second.get("x", 20).is_none(), "the others' responses stay");
-        assert_eq!(first.by_key.len(), left);
-    }
-
-    #[test]
-    fn a_response_that_never_fits_leaves_the_others() {
-        let (mut responses, total) = (Responses::default(), AtomicUsize::new(0));
-        responses.insert("a", kept(0, 100, 1), 10, &total);
-        responses.insert("b", kept(1, 100, limits::CACHE_BYTES_MAX), 10, &total);
-        responses.insert("c", kept(1, 100, 1), 0, &total);
-        let found = ["a", "b", "c"].map(|key| responses.get(key, 2).is_some());
-        assert_eq!(found, [true, false, false]);
-    }
-
-    #[test]
     fn keys_that_are_replaced_do_not_pile_up() {
-        let (mut responses, total) = (Responses::default(), AtomicUsize::new(0));
-        responses.insert("long", kept(0, i64::MAX, 1), 10, &total);
+        let mut responses = Responses::default();
+        responses.insert("long", kept(0, i64::MAX, 1), 10);
         for at in 1..1000 {
-            responses.insert("short", kept(at, 1, 1), 10, &total);
+            responses.insert("short", kept(at, 1, 1), 10);
         }
         assert!(responses.order.len() < 100, "{}", responses.order.len());
     }
