@@ -5,7 +5,8 @@
 //! client or the gateway itself sends the request makes no difference here.
 //!
 //! Architecture invariant: a request is sent again only if no byte of it was written, or if it is
-//! idempotent and nothing of its body was sent (RFC 9110 section 9.2.2).
+//! idempotent and its body can be sent again from the start (RFC 9110 section 9.2.2), or if the gateway's own module that
+//! sends it has declared a repetition harmless ([`Repetition`]) and a reused connection ended.
 
 mod addresses;
 mod attempt;
@@ -44,13 +45,14 @@ pub(crate) use shared::{CheckedEndpoint, Shared, Watched};
 
 use crate::buffer::Buffers;
 use crate::flow::{FlowError, Http1Source, OutFraming};
-use crate::message::{Head, Outgoing};
+use crate::message::{Head, Outgoing, Repetition};
 use crate::request_body::{RequestBody, Unwanted, while_wanted};
 use crate::resources::Resources;
 use crate::tasks;
 
 use attempt::{FailedAttempt, attempt};
 use balance::{Chosen, Probe};
+use pool::Freshness;
 use retry::{FailedTry, Next, Tries};
 
 /// An upstream's response. Its body, and possibly the rest of the request's body, are still to come.
@@ -190,6 +192,9 @@ pub(crate) async fn exchange<B: RequestBody>(
 ) -> Result<UpstreamResponse, Box<Fault>> {
     let balancer = forwarding.balancer;
     let mut tries = Tries::new(balancer, forwarding.operation, forwarding.begun_us);
+    if request.repetition == Repetition::SingleUse {
+        tries.freshness = Freshness::Fresh;
+    }
     let mut cause = None;
     loop {
         let mut chosen = match balancer.choose(resources.coarse_us(), tries.tried) {
@@ -275,7 +280,12 @@ fn after_failure<B: RequestBody>(
     }
     let untouched = body.can_restart();
     let nothing_sent = failed.written == 0 && untouched;
-    let is_safe = nothing_sent || request.method.is_idempotent() && untouched;
+    let is_harmless = match request.repetition {
+        Repetition::ByMethod => request.method.is_idempotent(),
+        Repetition::Harmless => failed.stale,
+        Repetition::SingleUse => false,
+    };
+    let is_safe = nothing_sent || is_harmless && untouched;
     let repeatable = is_safe && is_retryable(&failed.fault, balancer);
     let failed = FailedTry { stale: failed.stale, nothing_sent, repeatable };
     tries.after_failure(failed, chosen.position, now_us)
