@@ -72,6 +72,7 @@ fn no_command_that_only_reads_files_opens_a_connection_unless_it_is_told_to() {
     let host = Upstream::responding(|_| CannedResponse::ok("<definitions/>"));
     let url = host.url();
     let files = Files::new();
+    std::fs::create_dir(files.path("all")).unwrap();
     let artefact = |name: &str, xml: &str| {
         let namespace = "xmlns=\"http://ws.apache.org/ns/synapse\"";
         files.write(name, &xml.replacen(' ', &format!(" {namespace} "), 1).replace("URL", &url));
@@ -107,8 +108,8 @@ fn no_command_that_only_reads_files_opens_a_connection_unless_it_is_told_to() {
 
     for arguments in [&["check", "all"][..], &["explain", "all"], &["try", "all", "--run", "p"]] {
         let before = host.requests().len();
-        Process::run(files.folder(), &[arguments, &["--fetch"]].concat());
-        assert_eq!(host.requests().len(), before + 3, "{arguments:?}");
+        let (_, text) = Process::run(files.folder(), &[arguments, &["--fetch"]].concat());
+        assert_eq!(host.requests().len(), before + 3, "{arguments:?}: {text}");
     }
 }
 
