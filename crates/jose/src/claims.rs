@@ -130,8 +130,8 @@ pub fn with_member(object_json: &str, name: &str, value_json: &str) -> Result<St
 }
 
 /// Whether the claims are those of a token that allows no access: an ID token (OpenID Connect Core sections 2 and
-/// 3.3.2.11), a logout token (Back-Channel Logout section 2.4), or one that its issuer calls so, as Keycloak (`typ`) and
-/// Cognito (`token_use`) do.
+/// 3.3.2.11), a logout token (Back-Channel Logout section 2.4), or one that its issuer calls so, as Keycloak (`typ`)
+/// and Cognito (`token_use`) do.
 fn has_other_use(object: &Object<'_>) -> bool {
     let is = |name: &str, values: &[&str]| {
         let found = object.get(name).and_then(Value::as_str);

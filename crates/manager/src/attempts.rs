@@ -26,8 +26,8 @@ pub(crate) enum Who<'a> {
     User(&'a str),
     /// Users, from one address.
     Address(IpAddr),
-    /// A client, from one address. Not from anywhere: a secret cannot be guessed, and anyone who knows the id of a client
-    /// could slow it.
+    /// A client, from one address. Not from anywhere: a secret cannot be guessed, and anyone who knows the id of a
+    /// client could slow it.
     Client(&'a str, IpAddr),
     /// Names that neither a user nor a client has, from one address.
     Unknown(IpAddr),

@@ -1,4 +1,4 @@
-//! Who sends a request: the one place that reads the credentials of clients, and of users who send them with HTTP Basic.
+//! Who sends a request: the only module that reads the credentials of clients, and those of users in HTTP Basic.
 //!
 //! A client form-encodes its id and secret before they go into HTTP Basic (RFC 6749 section 2.3.1), a user does not
 //! (RFC 7617). Where both are allowed, the decoded name is looked up among the clients first.

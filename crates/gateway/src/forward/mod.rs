@@ -5,8 +5,8 @@
 //! client or the gateway itself sends the request makes no difference here.
 //!
 //! Architecture invariant: a request is sent again only if no byte of it was written, or if it is
-//! idempotent and its body can be sent again from the start (RFC 9110 section 9.2.2), or if the gateway's own module that
-//! sends it has declared a repetition harmless ([`Repetition`]) and a reused connection ended.
+//! idempotent and nothing of its body was sent (RFC 9110 section 9.2.2), or if a reused connection ended and the
+//! request is the gateway's own and harmless to repeat ([`Repetition`]).
 
 mod addresses;
 mod attempt;

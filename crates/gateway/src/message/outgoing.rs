@@ -45,10 +45,10 @@ pub enum Repetition {
     /// If its method is idempotent. Source: RFC 9110 section 9.2.2.
     #[default]
     ByMethod,
-    /// Repeating it does no harm, whatever its method: it is sent again if a reused connection ended without a response.
+    /// If a reused connection ended without a response, whatever its method: repeating it does no harm.
     Harmless,
-    /// Never, since it contains a value that the server accepts once, such as a code or a refresh token. It is sent on a
-    /// new connection: one that was idle could end before the server reads the request.
+    /// Never, since it contains a value that the server accepts once, such as a code or a refresh token. It is sent on
+    /// a new connection: an idle one could end before the server reads the request.
     SingleUse,
 }
 
