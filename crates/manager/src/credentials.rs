@@ -210,8 +210,8 @@ impl Manager {
         }
     }
 
-    /// Counts and logs a failed attempt to authenticate as the client `id`. One that does not exist is not written to the
-    /// store: anybody can invent many.
+    /// Counts and logs a failed attempt to authenticate as the client `id`. One that does not exist is not written to
+    /// the store: anybody can invent many.
     pub(crate) async fn wrong_client(&self, id: &str, exists: bool, peer: &Peer) -> Refusal {
         let who = [Who::Client(id, network(peer.address))];
         let begun = if exists { self.begin(&who).await } else { self.begin_here(&who) };
@@ -225,8 +225,8 @@ impl Manager {
         Refusal::InvalidClient
     }
 
-    /// The user of HTTP Basic. A name that no user has may be that of a client that was removed: it counts apart, so that
-    /// it slows no sign-in from its address.
+    /// The user of HTTP Basic. A name that no user has may be that of a client that was removed: it counts apart, so
+    /// that it slows no sign-in from its address.
     async fn user_or_unknown(&self, login: &Login, peer: &Peer) -> Result<User, Refusal> {
         let Login { name, password } = login;
         if !Self::may_be_login(name, password) {

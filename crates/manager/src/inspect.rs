@@ -117,8 +117,8 @@ async fn jwt(manager: &Manager, token: &str) -> Result<Option<Value>, Refusal> {
     Ok(is_valid.then_some(claims))
 }
 
-/// Whether the client exists, and the token that was issued to it at `issued_s` was not revoked, alone or with the client.
-/// `hash`: as [`store::Store::is_revoked`] has it.
+/// Whether the client exists, and the token that was issued to it at `issued_s` was not revoked, alone or with the
+/// client. `hash`: as [`store::Store::is_revoked`] has it.
 async fn is_of_client(
     manager: &Manager,
     [jti, hash]: [&str; 2],

@@ -1,7 +1,7 @@
 //! The `Referer` with which an API key may be used.
 //!
-//! Architecture invariant: scheme, host and path are compared apart, so that `*` in one of them never stands for a part of
-//! another. `https://*.example.org/*` does not fit `https://evil.example/.example.org/`.
+//! Architecture invariant: scheme, host and path are compared apart, so that `*` in one of them never stands for a part
+//! of another. `https://*.example.org/*` does not fit `https://evil.example/.example.org/`.
 
 use super::places::is_like;
 
@@ -30,8 +30,8 @@ impl<'a> Parts<'a> {
 }
 
 /// Whether `referer`, an absolute URL, fits `pattern`, in which `*` stands for anything but spaces. A pattern without a
-/// scheme fits every scheme. One without a path fits the root alone, unless it ends with `*`, which then stands for every
-/// path; the pattern `*` fits every text.
+/// scheme fits every scheme. One without a path fits the root alone, unless it ends with `*`, which then stands for
+/// every path; the pattern `*` fits every text.
 ///
 /// Source: WSO2's claim `permittedReferer`.
 #[must_use]
@@ -54,7 +54,8 @@ pub fn fits(pattern: &[u8], referer: &[u8]) -> bool {
     is_scheme && is_host && is_like(host, found.host, lower) && is_like(path, given, same)
 }
 
-/// Whether hosts and ports have `byte`: not `@`, after which browsers expect the host, nor `\\`, which is like `/` there.
+/// Whether hosts and ports have `byte`: not `@`, after which browsers expect the host, nor `\\`, which is like `/`
+/// there.
 fn is_of_host(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte)
 }
