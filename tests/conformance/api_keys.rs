@@ -162,6 +162,7 @@ fn each_failure_has_the_code_of_wso2() {
             ("/a/token", "X-Key: key-of-the-application", "401 900902"),
             ("/a/x", "X-Key: near;Referer: https://www.example/page", "200"),
             ("/a/x", "X-Key: near;Referer: https://www.other/page", "403 900908"),
+            ("/a/x", "X-Key: near;Referer: https://other/.example/page", "403 900908"),
             ("/a/x", "X-Key: near", "403 900908"),
             ("/a/x", "X-Key: far", "403 900908"),
             ("/a/x", "X-Key: far;X-Forwarded-For: 192.0.2.1", "403 900908"),

@@ -77,6 +77,22 @@ fn an_http_endpoint_gets_a_token_by_each_grant_and_all_messages_share_it() {
 }
 
 #[test]
+fn a_refresh_token_of_an_endpoint_is_sent_once() {
+    let (upstream, server) = (Upstream::fixed("in"), closing());
+    let gateway = proxy(&format!(
+        "<endpoint><http method=\"post\" uri-template=\"http://{}/x\"><authentication><oauth>\
+         <authorizationCode><clientId>me</clientId><clientSecret>s</clientSecret>\
+         <tokenUrl>{}/token</tokenUrl><refreshToken>r</refreshToken></authorizationCode></oauth>\
+         </authentication></http></endpoint>",
+        upstream.address(),
+        server.url()
+    ));
+    assert_eq!(plain(&gateway).status, 500);
+    assert_eq!(server.requests().len(), 1);
+    assert!(upstream.requests().is_empty());
+}
+
+#[test]
 fn without_a_token_an_endpoint_is_not_asked() {
     let (upstream, server) = (Upstream::fixed("in"), Upstream::fixed("no JSON"));
     let gateway = proxy(&format!(

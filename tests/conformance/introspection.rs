@@ -86,6 +86,8 @@ fn an_active_token_has_the_rules_of_a_jwt() {
         (r#""aud":"shop","iss":"https://resident.example/token""#.to_owned(), "200"),
         (r#""aud":"shop","iss":"https://other.example/token""#.to_owned(), "401 900901"),
         (r#""aud":"shop","token_type":"DPoP""#.to_owned(), "401 900901"),
+        (r#""aud":"shop","typ":"Bearer","nonce":"n""#.to_owned(), "200"),
+        (r#""aud":"shop","typ":"Refresh""#.to_owned(), "401 900901"),
     ] {
         let server = server(format!("{{\"active\":true,{members}}}"), ACTIVE);
         let issuer = Issuer::new("resident").audiences(&["shop"]).introspected_by(&server);
@@ -269,6 +271,31 @@ fn requests_with_the_same_token_wait_for_one_response() {
     }
     assert_eq!(fetch(&gateway, TOKEN).status, 200);
     assert!(server.has_no_connection());
+}
+
+#[test]
+fn a_question_is_repeated_only_when_a_reused_connection_ends() {
+    let (server, upstream) = (Upstream::manual(), Upstream::fixed("in"));
+    let gateway = gateway(&[&Issuer::new("resident").introspected_by(&server)], &upstream);
+    let [mut client] = waiting(&gateway, &["first".to_owned()]).try_into().unwrap();
+    let mut fresh = server.accept();
+    fresh.request();
+    fresh.close();
+    assert_eq!(client.read().status_and_code(), "503 503003");
+    assert!(server.has_no_connection(), "the server may have read the request");
+
+    let [mut client] = waiting(&gateway, &["second".to_owned()]).try_into().unwrap();
+    let mut reused = server.accept();
+    reused.request();
+    reused.ok(ACTIVE);
+    assert_eq!(client.read().status, 200);
+    let [mut client] = waiting(&gateway, &["third".to_owned()]).try_into().unwrap();
+    assert_eq!(token_of(&reused.request()), "third");
+    reused.close();
+    let mut again = server.accept();
+    assert_eq!(token_of(&again.request()), "third");
+    again.ok(ACTIVE);
+    assert_eq!(client.read().status, 200);
 }
 
 #[test]

@@ -150,6 +150,16 @@ fn a_password_that_changes_is_no_longer_accepted() {
 }
 
 #[test]
+fn a_password_is_not_sent_again_when_the_issuer_closes_the_connection() {
+    let server = Upstream::responding(|_| CannedResponse::bytes("").then_close());
+    let upstream = Upstream::fixed("in");
+    let gateway = gateway(&upstream, &Issuer::new("resident").with_users_of(&server));
+    let response = gateway.fetch("GET /a/x", &basic("eve:guess"));
+    assert_eq!(response.status_and_code(), "503 503003");
+    assert_eq!(server.requests().len(), 1, "the issuer counts wrong passwords");
+}
+
+#[test]
 fn a_password_that_is_not_configured_is_exchanged_at_the_issuer_once() {
     use base64::Engine as _;
     let (upstream, issuer) = (Upstream::echo(), Issuer::new("resident"));

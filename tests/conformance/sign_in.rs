@@ -25,6 +25,8 @@ struct Behaviour {
     /// More claims of the next ID tokens.
     claims: Vec<(&'static str, Value)>,
     status: Option<u16>,
+    /// Closes the connection instead of issuing tokens.
+    closes: bool,
     sends_iss: bool,
     /// Refresh tokens that were used: each is good for once, unless it stays valid.
     used: Vec<String>,
@@ -105,6 +107,9 @@ fn respond(issuer: &Issuer, told: &mut Behaviour, request: &Request) -> CannedRe
         ));
     }
     assert_eq!(request.line(), "POST /token HTTP/1.1");
+    if told.closes {
+        return CannedResponse::bytes("").then_close();
+    }
     if let Some(status) = told.status {
         return CannedResponse::bytes(format!("HTTP/1.1 {status} No\r\nContent-Length: 0\r\n\r\n"));
     }
@@ -214,6 +219,26 @@ fn a_browser_signs_in_and_is_served_with_its_token_which_no_upstream_gets() {
     }
     assert_eq!(browser.cookies.len(), 2, "the attempt is over: {:?}", browser.cookies.keys());
     assert_eq!(gateway.metric("penstock_token_cache_lookups_total", "outcome=\"hit\""), 2);
+}
+
+#[test]
+fn a_code_is_sent_once_and_on_a_connection_of_its_own() {
+    let (provider, upstream) = (Provider::start(), Upstream::fixed("served"));
+    let gateway = Arc::new(builder(&provider, &upstream).start());
+    let mut browser = browser(&gateway);
+    let sent = sent_away(&browser.open("/a/x"));
+    assert_eq!(provider.server.connections(), 1, "for the discovery document");
+    provider.tell(|told| told.closes = true);
+    assert_eq!(browser.open(&callback(&sent)).status, 503);
+    let codes = |provider: &Provider| {
+        let requests = provider.server.requests();
+        requests.iter().filter(|request| request.text().contains("&code=")).count()
+    };
+    assert_eq!(codes(&provider), 1);
+    provider.tell(|told| told.closes = false);
+    sign_in(&mut browser);
+    assert_eq!(codes(&provider), 2);
+    assert_eq!(provider.server.connections(), 3, "an idle one could end just now");
 }
 
 #[test]

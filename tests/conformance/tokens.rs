@@ -137,6 +137,33 @@ fn leeway_allows_for_clock_skew() {
 }
 
 #[test]
+fn an_issuer_whose_clock_is_a_little_ahead_needs_no_leeway() {
+    let (issuer, upstream) = (Issuer::new("resident"), Upstream::fixed("in"));
+    let gateway = secured(&issuer, &upstream);
+    let early = |ahead_s| issuer.token().claim("nbf", harness::now_s() + ahead_s).bearer();
+    check(&gateway, "GET /a/x", Some(&early(4)), "200");
+    check(&gateway, "GET /a/x", Some(&early(60)), "401 900901");
+}
+
+#[test]
+fn tokens_that_are_for_another_use_than_access_are_rejected() {
+    let (issuer, upstream) = (Issuer::new("resident"), Upstream::fixed("in"));
+    let gateway = secured(&issuer, &upstream);
+    for (claim, value) in [
+        ("typ", json!("ID")),
+        ("typ", json!("Refresh")),
+        ("token_use", json!("id")),
+        ("nonce", json!("n")),
+        ("events", json!({ "http://schemas.openid.net/event/backchannel-logout": {} })),
+    ] {
+        let token = issuer.token().claim(claim, value.clone()).bearer();
+        check(&gateway, "GET /a/x", Some(&token), "401 900901");
+    }
+    let access = issuer.token().claim("nonce", "n").claim("scope", "read").bearer();
+    check(&gateway, "GET /a/x", Some(&access), "200");
+}
+
+#[test]
 fn an_issuer_may_allow_tokens_that_never_expire() {
     let upstream = Upstream::fixed("in");
     let issuer = Issuer::new("resident").allow_unlimited();

@@ -129,3 +129,23 @@ fn registering_again_replaces_the_secret() {
     };
     assert_eq!((status(&old), status(&new)), (401, 200));
 }
+
+#[test]
+fn an_administrator_who_was_removed_stays_removed() {
+    let manager = KeyManager::start();
+    manager.files.write("other", "another password");
+    let add = ["user", "add", "ann", "--admin", "--password-file", "other"];
+    assert_eq!(manager.command(&add).0, Some(0));
+    assert_eq!(manager.command(&["user", "remove", "admin"]), (Some(0), String::new()));
+    let mut manager = manager.restart();
+    assert!(!is_password(&manager, "admin"));
+    assert_eq!(registration(&manager, PASSWORD), 401);
+    // Nor when nobody is left.
+    assert_eq!(manager.command(&["user", "remove", "ann"]).0, Some(0));
+    manager = manager.restart();
+    assert_eq!(manager.sql("SELECT COUNT(*) FROM users").trim(), "0");
+    // An operator can add one.
+    let add = ["user", "add", "admin", "--admin", "--password-file", "password"];
+    assert_eq!(manager.command(&add).0, Some(0));
+    assert_eq!(registration(&manager, PASSWORD), 200);
+}

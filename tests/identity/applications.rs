@@ -280,6 +280,36 @@ fn a_plan_that_an_application_names_in_whatever_case_is_not_removed() {
 }
 
 #[test]
+fn a_text_that_looks_like_the_name_of_a_plan_does_not_keep_it() {
+    let manager = KeyManager::start();
+    assert_eq!(put_plan(&manager, "gold", 1), 201);
+    for attributes in [json!({ "plan": "gold" }), json!({ "x": "\"plan\":\"gold\"" })] {
+        let body = json!({ "attributes": attributes, "plan": "silver" });
+        assert!([201, 204].contains(&send(&manager, "PUT", "orders", &body).status));
+        put_plan(&manager, "gold", 1);
+        let response = send_to(&manager, &format!("DELETE {PLANS}/gold"), &json!({}));
+        assert_eq!(response.status, 204, "{}", response.text());
+    }
+}
+
+#[test]
+fn removed_plans_and_applications_do_not_count() {
+    let manager = KeyManager::start();
+    let last: u64 = manager.sql("SELECT last FROM revisions").trim().parse().unwrap();
+    // As many as there may be.
+    for (table, count) in [("plans", 1_000), ("applications", 100_000)] {
+        let row = |number: u64| format!("('{table}-{number}', '', {}, 1)", last + number);
+        let rows = (1..=count).map(row).collect::<Vec<_>>().join(", ");
+        manager.sql(&format!(
+            "INSERT INTO {table} (name, document, revision, removed_s) VALUES {rows}"
+        ));
+    }
+    manager.sql("UPDATE revisions SET last = last + 100000");
+    assert_eq!(put_plan(&manager, "gold", 1), 201);
+    assert_eq!(send(&manager, "PUT", "orders", &json!({ "plan": "gold" })).status, 201);
+}
+
+#[test]
 fn a_plan_of_a_file_is_used_in_place_of_that_of_the_control_plane() {
     let manager = KeyManager::start();
     let own = gateway_login(&manager);

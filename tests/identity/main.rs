@@ -5,6 +5,7 @@ mod administrator;
 mod api_keys;
 mod applications;
 mod attacks;
+mod authentication;
 mod certificates;
 mod codes;
 mod databases;

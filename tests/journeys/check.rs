@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use harness::{Files, Process};
+use harness::{CannedResponse, Files, Process, Upstream};
 
 #[test]
 fn every_error_of_every_file_is_listed_with_its_position() {
@@ -65,6 +65,52 @@ fn files_are_checked_without_words_about_what_is_served() {
     assert!(text.contains(defined) && text.contains("none.xml: error: "), "{text}");
     assert!(text.contains("other.xml:1:1: warning: ") && !text.contains("data.xml"), "{text}");
     assert!(!text.contains("stays in use"), "{text}");
+}
+
+#[test]
+fn no_command_that_only_reads_files_opens_a_connection_unless_it_is_told_to() {
+    let host = Upstream::responding(|_| CannedResponse::ok("<definitions/>"));
+    let url = host.url();
+    let files = Files::new();
+    std::fs::create_dir(files.path("all")).unwrap();
+    let artefact = |name: &str, xml: &str| {
+        let namespace = "xmlns=\"http://ws.apache.org/ns/synapse\"";
+        files.write(name, &xml.replacen(' ', &format!(" {namespace} "), 1).replace("URL", &url));
+    };
+    artefact("all/entry.xml", "<localEntry key=\"e\" src=\"URL/entry\"/>");
+    let endpoint = "<wsdl uri=\"URL/endpoint\" service=\"s\" port=\"p\"/>";
+    artefact("all/endpoint.xml", &format!("<endpoint name=\"w\">{endpoint}</endpoint>"));
+    let target = "<target><inSequence><respond/></inSequence></target>";
+    let proxy = format!("<proxy name=\"p\">{target}<publishWSDL uri=\"URL/proxy\"/></proxy>");
+    artefact("all/proxy.xml", &proxy);
+    let test = "<unit-test><unit-test-artifacts><test-artifact><artifact>/all/proxy.xml</artifact>\
+        </test-artifact></unit-test-artifacts><test-cases><test-case name=\"t\"><input/>\
+        <assertions/></test-case></test-cases></unit-test>";
+    files.write("test.xml", test);
+    files.write("apis/sample.yaml", "openapi: 3.0.3\ninfo: {title: T, version: '1'}\npaths: {}\n");
+
+    for (arguments, expect) in [
+        (&["check", "all"][..], Some(1)),
+        (&["explain", "all"], Some(1)),
+        (&["try", "all", "--run", "p"], Some(0)),
+        (&["test", "test.xml"], None),
+        (&["check", "apis"], None),
+    ] {
+        let (code, text) = Process::run(files.folder(), arguments);
+        assert!(expect.is_none_or(|_| code == expect), "{arguments:?}: {text}");
+        assert_eq!(host.connections(), 0, "{arguments:?}: {text}");
+    }
+    let (_, text) = Process::run(files.folder(), &["check", "all"]);
+    for (place, kind) in [("endpoint", "error"), ("entry", "error"), ("proxy", "warning")] {
+        let found = format!("{kind}: `{url}/{place}`: not fetched without `--fetch`");
+        assert!(text.contains(&found), "no {found:?} in\n{text}");
+    }
+
+    for arguments in [&["check", "all"][..], &["explain", "all"], &["try", "all", "--run", "p"]] {
+        let before = host.requests().len();
+        let (_, text) = Process::run(files.folder(), &[arguments, &["--fetch"]].concat());
+        assert_eq!(host.requests().len(), before + 3, "{arguments:?}: {text}");
+    }
 }
 
 #[test]

@@ -591,6 +591,10 @@ pub const JWS_TRIES_MAX: usize = 8;
 pub const JSON_DEPTH_MAX: usize = 64;
 /// Largest `leeway_s` of an issuer, the tolerated clock skew, in seconds.
 pub const LEEWAY_S_MAX: u64 = 300;
+/// Tolerated clock skew for `nbf`, in seconds, unless `leeway_s` is larger: an issuer's clock can be ahead of the
+/// gateway's, and tokens are used as soon as they are issued.
+pub const NOT_BEFORE_LEEWAY_S: u64 = 5;
+const _: () = assert!(NOT_BEFORE_LEEWAY_S <= LEEWAY_S_MAX, "the default is allowed");
 
 // --- routes -------------------------------------------------------------------------------------
 

@@ -24,7 +24,7 @@ use crate::digest;
 use crate::form_post::{self, Form};
 use crate::forward::fetch::FORM;
 use crate::forward::{self, Balancer, Forwarding, UpstreamResponse};
-use crate::message::{HeadEdits, Outgoing};
+use crate::message::{HeadEdits, Outgoing, Repetition};
 use crate::request_body::{RequestBody, Unwanted, while_wanted};
 use crate::worker::Worker;
 
@@ -281,6 +281,10 @@ async fn ask(
         client: (!in_form).then_some((client_id, client_secret)),
         sender: None,
         text: &form_of(client),
+        repetition: match client.grant {
+            BackendGrant::ClientCredentials | BackendGrant::Password { .. } => Repetition::Harmless,
+            BackendGrant::RefreshToken(_) => Repetition::SingleUse,
+        },
         bytes_max: INTROSPECTION_BYTES_MAX,
         total_ms: BACKEND_TOKEN_MS_MAX,
     };

@@ -14,9 +14,8 @@ use model::{
     Accepts, Api, AuthFailure, Caller, CredentialKind, KeyPlace, Lifecycle, Permitted, Security,
 };
 use percent_encoding::percent_decode;
-use stages::authenticate::places::{
-    self, is_key, matches, only, parameters, value_of, write_query,
-};
+use stages::authenticate::places::{self, is_key, only, parameters, value_of, write_query};
+use stages::authenticate::referer;
 use stages::authenticate::{Proofs, Proven};
 use stages::sign_in::Session;
 use stages::{Identity, TokenCache, authenticate};
@@ -283,7 +282,7 @@ fn prove(
 fn permits(permitted: &Permitted, address: IpAddr, referer: &[u8]) -> bool {
     let Permitted { addresses, referers } = permitted;
     let from_here = |blocks: &Vec<_>| addresses::is_in(blocks, address);
-    let fits = |pattern: &String| matches(pattern.as_bytes(), referer);
+    let fits = |pattern: &String| referer::fits(pattern.as_bytes(), referer);
     addresses.as_ref().is_none_or(from_here)
         && (referers.is_empty()
             || (1..=REFERER_BYTES_MAX).contains(&referer.len()) && referers.iter().any(fits))
@@ -392,6 +391,7 @@ mod tests {
             (Some(Vec::new()), "", "", false),
             (None, "https://a/*", "https://a/b", true),
             (None, "https://a/*", "", false),
+            (None, "https://*.a/*", "https://b/.a/x", false),
             (None, "*", "", false),
             (blocks("11.0.0.0"), "https://a/*", "https://a/b", false),
             (blocks("10.0.0.0"), "https://a/*", "https://b/", false),

@@ -2,10 +2,9 @@
 
 use std::net::IpAddr;
 
-use model::Fault;
-
 use crate::compiled::Compiled;
 use crate::forward::fetch::{self, Content, FetchError, Fetched};
+use crate::message::Repetition;
 use crate::tasks;
 use crate::worker::Worker;
 
@@ -17,6 +16,8 @@ pub(crate) struct Form<'a> {
     pub(crate) sender: Option<IpAddr>,
     /// The encoded form.
     pub(crate) text: &'a str,
+    /// Whether the server may get the form twice.
+    pub(crate) repetition: Repetition,
     /// Largest response, in bytes.
     pub(crate) bytes_max: usize,
     pub(crate) total_ms: u32,
@@ -65,16 +66,7 @@ pub(crate) async fn send(
     revision: &Compiled,
     form: &Form<'_>,
 ) -> Result<Vec<u8>, Problem> {
-    let asked = tasks::within(form.total_ms, async {
-        match post(worker, revision, form).await {
-            // The server may close a connection just when it is used again, and asking twice does no harm.
-            Err(FetchError::Fault(fault)) if matches!(*fault, Fault::Closed { .. }) => {
-                post(worker, revision, form).await
-            }
-            other => other,
-        }
-    });
-    let fetched = match asked.await {
+    let fetched = match tasks::within(form.total_ms, post(worker, revision, form)).await {
         Some(fetched) => fetched.map_err(|error| Problem::Unreachable(error.to_string()))?,
         None => {
             let problem = format!("no complete response within {} ms", form.total_ms);
@@ -104,7 +96,8 @@ async fn post(
     ];
     fields.extend(form.client.map(|(id, secret)| ("Authorization", fetch::basic(id, secret))));
     fields.extend(form.sender.map(|address| ("X-Forwarded-For", address.to_string())));
-    let content = Content { fields, body: Some(form.text.as_bytes().to_vec()) };
+    let (body, repetition) = (Some(form.text.as_bytes().to_vec()), form.repetition);
+    let content = Content { fields, body, repetition };
     let (retries, now_us) = (&worker.tally.retries, resources.now_us());
     let forwarding = revision.live.forwarding(retries, &address.balancer, now_us);
     let target = (address.path, address.query);

@@ -27,7 +27,7 @@ use crate::credentials::Presented;
 use crate::form_post::{self, Form, Problem};
 use crate::forward::fetch::FORM;
 use crate::gate::{Gate, Pass};
-use crate::message::Request;
+use crate::message::{Repetition, Request};
 use crate::request_body::Unwanted;
 use crate::tasks;
 use crate::worker::Worker;
@@ -219,6 +219,8 @@ async fn exchanged(
         client: Some((&of.client_id, &of.client_secret)),
         sender: Some(sender),
         text: &text,
+        // A wrong password would count twice, and a password may be valid once.
+        repetition: Repetition::SingleUse,
         bytes_max: INTROSPECTION_BYTES_MAX,
         total_ms: INTROSPECTION_MS_MAX,
     };
@@ -321,6 +323,7 @@ async fn ask_issuer(
         client: Some((&introspection.client_id, &introspection.client_secret)),
         sender: None,
         text: &text,
+        repetition: Repetition::Harmless,
         bytes_max: INTROSPECTION_BYTES_MAX,
         total_ms,
     };

@@ -111,6 +111,7 @@ pub use admin::AdminPages;
 pub use bind::StartError;
 pub use forward::fetch::{Bounds, Content, FetchError, Fetched};
 pub use integration::variable;
+pub use message::Repetition;
 pub use upstreams::Upstreams;
 
 /// What the gateway needs besides settings and snapshot.

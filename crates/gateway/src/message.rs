@@ -16,6 +16,7 @@ use crate::client_trust::{AcceptedFor, Trust};
 
 pub(crate) use certificate::{CERTIFICATE_FIELD, ClientCertificate, Forwarded};
 pub(crate) use edits::HeadEdits;
+pub use outgoing::Repetition;
 pub(crate) use outgoing::{Outgoing, wants_trailers};
 pub(crate) use peer::{Peer, Serves};
 

@@ -138,7 +138,7 @@ impl Upstreams {
         let full = if full { "&full=true" } else { "" };
         let url = format!("{}{separator}after={after}&wait_s={wait_s}{full}", from.url);
         let login = fetch::basic(&from.client_id, &from.client_secret);
-        let content = Content { fields: vec![("Authorization", login)], body: None };
+        let content = Content { fields: vec![("Authorization", login)], ..Content::default() };
         let fetched = self.fetch(&url, content, tls, bounds);
         let fetched = fetched.map_err(|error| error.to_string())?;
         match fetched.status {
@@ -169,7 +169,8 @@ impl Upstreams {
             ("X-Vault-Namespace", vault.namespace.as_deref()),
         ];
         let fields = fields.into_iter().filter_map(|(name, value)| Some((name, value?.to_owned())));
-        let content = Content { fields: fields.collect(), body: request.body.clone() };
+        let body = request.body.clone();
+        let content = Content { fields: fields.collect(), body, ..Content::default() };
         let url = format!("{}/v1/{}", vault.url, request.path);
         let bounds = Bounds { bytes_max: limits::VAULT_BYTES_MAX, total_ms: limits::VAULT_MS_MAX };
         let fetched = self.fetch(&url, content, tls, bounds).map_err(|error| error.to_string())?;

@@ -36,8 +36,8 @@ pub struct Claims {
     pub permitted_ip: Option<String>,
     /// `permittedReferer`: patterns, separated by commas.
     pub permitted_referer: Option<String>,
-    /// Whether it has `at_hash`, the claim that ties an ID token to its access token.
-    pub is_id_token: bool,
+    /// Whether it is an ID token, a refresh token or a logout token, which allow no access.
+    pub has_other_use: bool,
     /// `cnf`: the key that whoever presents the token has to prove.
     pub confirmation: Option<Confirmation>,
     /// `subscribedAPIs` and what belongs to them, which are WSO2's as well.
@@ -90,7 +90,7 @@ impl Claims {
                 "`permittedReferer` is not a string",
             )?,
             confirmation: confirmation(object)?,
-            is_id_token: object.has("at_hash"),
+            has_other_use: has_other_use(object),
             subscriptions: TokenSubscriptions::of(object)?,
         })
     }
@@ -127,6 +127,24 @@ impl std::fmt::Debug for Claims {
 /// If either text isn't strict JSON, or the first isn't an object.
 pub fn with_member(object_json: &str, name: &str, value_json: &str) -> Result<String, JsonError> {
     json::with_member(object_json, name, value_json)
+}
+
+/// Whether the claims are those of a token that allows no access: an ID token (OpenID Connect Core sections 2 and
+/// 3.3.2.11), a logout token (Back-Channel Logout section 2.4), or one that its issuer calls so, as Keycloak (`typ`)
+/// and Cognito (`token_use`) do.
+fn has_other_use(object: &Object<'_>) -> bool {
+    let is = |name: &str, values: &[&str]| {
+        let found = object.get(name).and_then(Value::as_str);
+        found.is_some_and(|found| values.iter().any(|value| found.eq_ignore_ascii_case(value)))
+    };
+    let has = |names: &[&str]| names.iter().any(|name| object.get(name).is_some());
+    // Before version 25, Keycloak's access tokens had the nonce as well.
+    let is_for_access =
+        is("typ", &["Bearer", "DPoP"]) || is("token_use", &["access"]) || has(&["scope", "scp"]);
+    is("typ", &["ID", "Refresh", "Offline", "Logout"])
+        || is("token_use", &["id", "refresh"])
+        || has(&["at_hash", "c_hash", "events"])
+        || has(&["nonce"]) && !is_for_access
 }
 
 /// A claim that other issuers may use for something else.
@@ -292,13 +310,41 @@ mod tests {
             token_type: Some("apiKey".into()),
             permitted_ip: Some("10.0.0.1".into()),
             permitted_referer: Some("a,b".into()),
-            is_id_token: false,
+            has_other_use: false,
             confirmation: None,
             subscriptions: None,
         };
         assert!(claims == Ok(expect));
         assert!(read("{}") == Ok(Claims::default()));
-        assert_eq!(read(r#"{"at_hash":"x"}"#).map(|claims| claims.is_id_token), Ok(true));
+    }
+
+    #[test]
+    fn a_token_that_is_for_another_use_than_access_is_recognised_by_its_claims() {
+        for (json, expect) in [
+            ("{}", false),
+            (r#"{"at_hash":"x"}"#, true),
+            (r#"{"c_hash":"x"}"#, true),
+            (r#"{"nonce":"n","aud":"web"}"#, true),
+            (r#"{"typ":"ID"}"#, true),
+            (r#"{"typ":"Refresh"}"#, true),
+            (r#"{"typ":"Offline"}"#, true),
+            (r#"{"typ":"Logout"}"#, true),
+            (r#"{"token_use":"id"}"#, true),
+            (r#"{"token_use":"refresh"}"#, true),
+            (r#"{"events":{"http://schemas.openid.net/event/backchannel-logout":{}}}"#, true),
+            (r#"{"typ":"Bearer"}"#, false),
+            (r#"{"typ":"DPoP","nonce":"n"}"#, false),
+            (r#"{"typ":"ID","scope":"openid"}"#, true),
+            (r#"{"nonce":"n","typ":"Bearer"}"#, false),
+            (r#"{"nonce":"n","token_use":"access"}"#, false),
+            (r#"{"nonce":"n","scope":"openid"}"#, false),
+            (r#"{"nonce":"n","scp":["read"]}"#, false),
+            (r#"{"nonce":"n","scope":null}"#, true),
+            (r#"{"typ":7,"token_use":["id"]}"#, false),
+        ] {
+            let found = read(json).map(|claims| claims.has_other_use);
+            assert_eq!(found, Ok(expect), "{json}");
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The discovery documents and access tokens of identity providers, in their shapes, which docs/credentials.md describes.
 //!
-//! Source: the published documents and token references of Keycloak, Microsoft Entra ID, Okta and Auth0.
+//! Source: the published documents and token references of Keycloak, Microsoft Entra ID, Okta, Auth0, Amazon Cognito,
+//! Google and Firebase.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use penstock_jose::{Claims, jwks_uri, sign_in_endpoints};
@@ -19,7 +20,7 @@ fn check_document(document: &str, issuer: &str, expect: [&str; 4]) {
 #[track_caller]
 fn check_token(claims: &str, expect: &str) {
     let claims = Claims::parse(claims.as_bytes()).unwrap();
-    assert!(!claims.is_id_token && claims.confirmation.is_none());
+    assert!(!claims.has_other_use && claims.confirmation.is_none());
     let client = claims.client_id.or(claims.azp).or(claims.other_client_id).unwrap_or_default();
     let (audiences, scopes) = (claims.aud.join(","), claims.scopes.join(","));
     let subject = claims.sub.unwrap_or_default();
@@ -127,4 +128,86 @@ fn auth0() {
     let standard = r#"{"iss":"https://tenant.eu.auth0.com/","sub":"K1AU@clients","aud":"https://orders.example","client_id":"K1AU",
         "exp":1,"iat":1,"jti":"7","scope":"read:orders"}"#;
     check_token(standard, "K1AU K1AU@clients https://orders.example read:orders");
+}
+
+/// An ID token, which is not accepted.
+#[track_caller]
+fn check_id_token(claims: &str) {
+    assert!(Claims::parse(claims.as_bytes()).unwrap().has_other_use, "{claims}");
+}
+
+#[test]
+fn cognito() {
+    let issuer = "https://cognito-idp.eu-central-1.amazonaws.com/eu-central-1_Ab1";
+    let domain = "https://shop.auth.eu-central-1.amazoncognito.com";
+    let document = r#"{
+        "authorization_endpoint": "https://shop.auth.eu-central-1.amazoncognito.com/oauth2/authorize",
+        "end_session_endpoint": "https://shop.auth.eu-central-1.amazoncognito.com/logout",
+        "id_token_signing_alg_values_supported": ["RS256"],
+        "issuer": "https://cognito-idp.eu-central-1.amazonaws.com/eu-central-1_Ab1",
+        "jwks_uri": "https://cognito-idp.eu-central-1.amazonaws.com/eu-central-1_Ab1/.well-known/jwks.json",
+        "response_types_supported": ["code", "token"],
+        "token_endpoint": "https://shop.auth.eu-central-1.amazoncognito.com/oauth2/token",
+        "token_endpoint_auth_methods_supported": ["client_secret_basic", "client_secret_post"]
+    }"#;
+    let keys = format!("{issuer}/.well-known/jwks.json");
+    let at =
+        ["/oauth2/authorize", "/oauth2/token", "/logout"].map(|path| format!("{domain}{path}"));
+    check_document(document, issuer, [&keys, &at[0], &at[1], &at[2]]);
+    let access = r#"{"sub":"aaaa","cognito:groups":["staff"],"iss":"https://cognito-idp.eu-central-1.amazonaws.com/eu-central-1_Ab1",
+        "version":2,"client_id":"1example","origin_jti":"o","event_id":"e","token_use":"access",
+        "scope":"openid orders/read","auth_time":1,"exp":1,"iat":1,"jti":"j","username":"ann"}"#;
+    check_token(access, "1example aaaa  openid,orders/read");
+    check_id_token(
+        r#"{"sub":"aaaa","aud":"1example","event_id":"e","token_use":"id","auth_time":1,"exp":1,"iat":1,
+        "iss":"https://cognito-idp.eu-central-1.amazonaws.com/eu-central-1_Ab1","cognito:username":"ann"}"#,
+    );
+}
+
+#[test]
+fn google() {
+    let document = r#"{
+        "issuer": "https://accounts.google.com",
+        "authorization_endpoint": "https://accounts.google.com/o/oauth2/v2/auth",
+        "device_authorization_endpoint": "https://oauth2.googleapis.com/device/code",
+        "token_endpoint": "https://oauth2.googleapis.com/token",
+        "userinfo_endpoint": "https://openidconnect.googleapis.com/v1/userinfo",
+        "revocation_endpoint": "https://oauth2.googleapis.com/revoke",
+        "jwks_uri": "https://www.googleapis.com/oauth2/v3/certs"
+    }"#;
+    check_document(
+        document,
+        "https://accounts.google.com",
+        [
+            "https://www.googleapis.com/oauth2/v3/certs",
+            "https://accounts.google.com/o/oauth2/v2/auth",
+            "https://oauth2.googleapis.com/token",
+            "",
+        ],
+    );
+    let of_service = r#"{"aud":"https://orders.example","azp":"1138","email":"job@project.iam.gserviceaccount.com",
+        "email_verified":true,"exp":1,"iat":1,"iss":"https://accounts.google.com","sub":"1138"}"#;
+    check_token(of_service, "1138 1138 https://orders.example ");
+    check_id_token(
+        r#"{"iss":"https://accounts.google.com","azp":"1.apps.googleusercontent.com","sub":"1076",
+        "aud":"1.apps.googleusercontent.com","at_hash":"HK6E_P6Dh8Y93mRNtsDB1Q","nonce":"0394","iat":1,"exp":1}"#,
+    );
+}
+
+#[test]
+fn firebase() {
+    let issuer = "https://securetoken.google.com/shop";
+    let document = r#"{
+        "issuer": "https://securetoken.google.com/shop",
+        "jwks_uri": "https://www.googleapis.com/service_accounts/v1/jwk/securetoken@system.gserviceaccount.com",
+        "response_types_supported": ["id_token"], "subject_types_supported": ["public"],
+        "id_token_signing_alg_values_supported": ["RS256"]
+    }"#;
+    let keys =
+        "https://www.googleapis.com/service_accounts/v1/jwk/securetoken@system.gserviceaccount.com";
+    assert_eq!(jwks_uri(document.as_bytes(), issuer).as_deref(), Ok(keys));
+    let token = r#"{"iss":"https://securetoken.google.com/shop","aud":"shop","auth_time":1,"user_id":"u1","sub":"u1","iat":1,
+        "exp":1,"email":"ann@example.org","email_verified":true,
+        "firebase":{"identities":{"email":["ann@example.org"]},"sign_in_provider":"password"}}"#;
+    check_token(token, " u1 shop ");
 }

@@ -8,10 +8,11 @@ use http::{HeaderMap, StatusCode};
 use percent_encoding::percent_decode_str;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use store::{Document, Kind, Put, Removed};
+use store::{Document, Kind, Put, Removed, Unless};
 
+use crate::credentials::Sender;
 use crate::form::Form;
-use crate::manager::{Manager, Sender, is_name};
+use crate::manager::{Manager, is_name};
 use crate::peer::Peer;
 use crate::reply::{Refusal, Reply};
 use crate::token::has;
@@ -188,8 +189,10 @@ pub(crate) async fn remove(
 ) -> Result<Reply, Refusal> {
     let user = manager.admin(head, peer).await?;
     let name = key(kind, name)?;
-    let unless = (kind == Kind::Plan).then(|| plans::named(&name));
-    let of = (name.as_str(), unless.as_deref());
+    let text = plans::named(&name);
+    let names = |document: &str| names_plan(document, &name);
+    let unless = (kind == Kind::Plan).then_some(Unless { text: &text, names: &names });
+    let of = (name.as_str(), unless);
     match manager.store.remove_document(kind, of, manager.now_s()).await? {
         Removed::Done => {}
         Removed::Absent => return Err(Refusal::NotFound),
@@ -215,6 +218,16 @@ fn decoded(name: &str) -> Result<String, Refusal> {
     let decoded = percent_decode_str(name).decode_utf8().ok();
     let name = decoded.filter(|name| is_name(name)).ok_or(Refusal::NotFound)?;
     Ok(name.into_owned())
+}
+
+/// Whether an application, or one of its subscriptions, is under the plan `name`. An attribute with such a text is not.
+fn names_plan(document: &str, name: &str) -> bool {
+    // A document that cannot be read may name every plan.
+    let Ok(Application { plan, subscriptions, .. }) = serde_json::from_str(document) else {
+        return true;
+    };
+    let mut plans = subscriptions.into_iter().filter_map(|one| one.plan).chain(plan);
+    plans.any(|plan| plan.eq_ignore_ascii_case(name))
 }
 
 /// The document of an application, and its credentials.

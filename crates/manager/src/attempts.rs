@@ -1,7 +1,8 @@
 //! Failed attempts to authenticate, which slow down the next ones.
 //!
 //! A table of fixed size, indexed by a hash with a secret key: however many names an attacker invents, no memory is
-//! taken and no entry is evicted. Two accounts that share an entry only share their delay.
+//! taken and no entry is evicted. Two accounts that share an entry only share their delay. Users have one half of the
+//! table, clients and names that nobody has the other.
 //!
 //! Instances of a control plane share failures by the store, which has a row for each entry: an attempt reads it, a
 //! failure writes it, and a success only if there was one. Attempts under way, and where users signed in, are known to
@@ -19,11 +20,17 @@ use crate::reply::Refusal;
 /// Whose attempts are counted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Who<'a> {
-    /// A user or a client, from one address.
+    /// A user, from one address.
     Account(&'a str, IpAddr),
-    /// A user, from anywhere. Not a client: its secret cannot be guessed, and anyone who knows its id could slow it.
+    /// A user, from anywhere.
     User(&'a str),
+    /// Users, from one address.
     Address(IpAddr),
+    /// A client, from one address. Not from anywhere: a secret cannot be guessed, and anyone who knows the id of a
+    /// client could slow it.
+    Client(&'a str, IpAddr),
+    /// Names that neither a user nor a client has, from one address.
+    Unknown(IpAddr),
     /// The device codes of clients without a secret that are asked for from one address.
     Devices(IpAddr),
 }
@@ -61,7 +68,7 @@ pub(crate) fn network(address: IpAddr) -> IpAddr {
 impl Attempts {
     /// `key`: what instances have in common now, and nobody else knows.
     pub(crate) fn new(key: impl Fn() -> [u8; 32] + Send + Sync + 'static) -> Self {
-        let entries = Mutex::new(vec![Entry::default(); limits::FAILURE_ENTRIES]);
+        let entries = Mutex::new(vec![Entry::default(); 2 * limits::FAILURE_ENTRIES]);
         Self { key: Box::new(key), entries }
     }
 
@@ -80,7 +87,8 @@ impl Attempts {
     /// The seconds to wait before the next attempt at `now_s`; zero if it may be made.
     pub(crate) fn wait_s(&self, who: &[Who<'_>], now_s: u64) -> u64 {
         let known = who.iter().any(|who| self.with(*who, |entry| entry.is_known(*who, now_s)));
-        let counted = who.iter().filter(|who| !(known && matches!(who, Who::User(_))));
+        let is_by_others = |who: &Who<'_>| matches!(who, Who::User(_) | Who::Unknown(_));
+        let counted = who.iter().filter(|who| !(known && is_by_others(who)));
         let waits = counted.map(|who| self.with(*who, |entry| entry.wait_s(*who, now_s)));
         waits.max().unwrap_or(0)
     }
@@ -103,12 +111,12 @@ impl Attempts {
                     Who::Account(..) => {
                         *entry = Entry { success_s: seconds(now_s), ..Entry::default() };
                     }
-                    Who::User(_) => *entry = Entry::default(),
-                    Who::Address(_) | Who::Devices(_) => {
+                    Who::User(_) | Who::Client(..) => *entry = Entry::default(),
+                    Who::Address(_) | Who::Unknown(_) | Who::Devices(_) => {
                         entry.failures = entry.failures.saturating_sub(1);
                     }
                 }
-                is_stored && !matches!(who, Who::Address(_) | Who::Devices(_))
+                is_stored && matches!(who, Who::Account(..) | Who::User(_) | Who::Client(..))
             });
             stored.extend(is_forgotten.then(|| self.place(*who)));
         }
@@ -132,11 +140,18 @@ impl Attempts {
             Who::Account(name, address) => format!("account {address} {name}"),
             Who::User(name) => format!("user {name}"),
             Who::Address(address) => format!("address {address}"),
+            Who::Client(id, address) => format!("client {address} {id}"),
+            Who::Unknown(address) => format!("unknown {address}"),
             Who::Devices(address) => format!("devices {address}"),
         };
         let [first, second, third, fourth, ..] = jose::hmac_sha256(&(self.key)(), text.as_bytes());
         let most = u32::try_from(limits::FAILURE_ENTRIES).unwrap_or(u32::MAX);
-        u32::from_le_bytes([first, second, third, fourth]) % most
+        let place = u32::from_le_bytes([first, second, third, fourth]) % most;
+        // Anybody can fail as many clients as there are entries: they share none with a user.
+        match who {
+            Who::Account(..) | Who::User(_) | Who::Address(_) => place,
+            Who::Client(..) | Who::Unknown(_) | Who::Devices(_) => place.saturating_add(most),
+        }
     }
 
     fn at<T>(&self, place: u32, act: impl FnOnce(&mut Entry) -> T) -> T {
@@ -229,9 +244,9 @@ impl Entry {
 
     fn wait_s(self, who: Who<'_>, now_s: u64) -> u64 {
         let free = match who {
-            Who::Account(..) => limits::ACCOUNT_FAILURES_MAX,
+            Who::Account(..) | Who::Client(..) => limits::ACCOUNT_FAILURES_MAX,
             Who::User(_) => limits::USER_FAILURES_MAX,
-            Who::Address(_) => limits::ADDRESS_FAILURES_MAX,
+            Who::Address(_) | Who::Unknown(_) => limits::ADDRESS_FAILURES_MAX,
             Who::Devices(_) => limits::ADDRESS_DEVICES_MAX,
         };
         let Some(above) = self.level(now_s).checked_sub(free) else { return 0 };
@@ -319,6 +334,26 @@ mod tests {
         let forgotten_s = NOW_S + limits::KNOWN_ADDRESS_S;
         fail(&attempts, &[Who::User("ann")], 200, forgotten_s);
         assert_ne!(attempts.wait_s(&ann(from(1)), forgotten_s), 0);
+    }
+
+    #[test]
+    fn clients_and_unknown_names_share_no_entry_with_users() {
+        let attempts = attempts();
+        let most = u32::try_from(limits::FAILURE_ENTRIES).unwrap_or(0);
+        for number in 0..1_000 {
+            let name = number.to_string();
+            for user in [Who::Account(&name, HERE), Who::User(&name), Who::Address(HERE)] {
+                assert!(attempts.place(user) < most);
+            }
+            for other in [Who::Client(&name, HERE), Who::Unknown(HERE), Who::Devices(HERE)] {
+                assert!((most..2 * most).contains(&attempts.place(other)));
+            }
+        }
+        fail(&attempts, &[Who::Client("ann", HERE), Who::Unknown(HERE)], 1_000, NOW_S);
+        assert_ne!(attempts.wait_s(&[Who::Client("ann", HERE)], NOW_S), 0);
+        assert_ne!(attempts.wait_s(&[Who::Unknown(HERE)], NOW_S), 0);
+        let ann = [Who::Account("ann", HERE), Who::User("ann"), Who::Address(HERE)];
+        assert_eq!(attempts.wait_s(&ann, NOW_S), 0);
     }
 
     #[test]

@@ -4,13 +4,14 @@ use http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
 use store::TokenKind;
 
+use crate::credentials::Sender;
 use crate::form::Form;
 use crate::keys::{ACCESS_TOKEN, API_KEY};
-use crate::manager::{Manager, Sender};
+use crate::manager::Manager;
 use crate::outside::ROLES;
 use crate::peer::Peer;
 use crate::reply::{Refusal, Reply};
-use crate::token::authorised;
+use crate::token::{authorised, not_before};
 use crate::{dpop, outside, reply, secrets};
 
 const MISSING: &str = "`token` is missing";
@@ -111,13 +112,22 @@ async fn jwt(manager: &Manager, token: &str) -> Result<Option<Value>, Refusal> {
     let ours = claims["iss"].as_str() == Some(&manager.issuer) && exp > manager.now_s();
     let client = claims["client_id"].as_str().filter(|_| ours);
     let Some(client) = client else { return Ok(None) };
-    let hashes = [&*secrets::hash(jti), &*secrets::hash(client)];
     let issued_s = claims["iat"].as_u64().unwrap_or(0);
-    let revoked = manager.store.is_revoked(jti, hashes, issued_s).await?;
-    if revoked || manager.store.client(client).await?.is_none() {
-        return Ok(None);
-    }
-    Ok(Some(claims))
+    let is_valid = is_of_client(manager, [jti, &secrets::hash(jti)], client, issued_s).await?;
+    Ok(is_valid.then_some(claims))
+}
+
+/// Whether the client exists, and the token that was issued to it at `issued_s` was not revoked, alone or with the
+/// client. `hash`: as [`store::Store::is_revoked`] has it.
+async fn is_of_client(
+    manager: &Manager,
+    [jti, hash]: [&str; 2],
+    client: &str,
+    issued_s: u64,
+) -> Result<bool, Refusal> {
+    let hashes = [hash, &secrets::hash(client)];
+    let is_revoked = manager.store.is_revoked(jti, hashes, issued_s).await?;
+    Ok(!is_revoked && manager.store.client(client).await?.is_some())
 }
 
 /// `None`: the token is not valid.
@@ -126,6 +136,10 @@ async fn opaque(manager: &Manager, token: &str) -> Result<Option<Value>, Refusal
     let active =
         found.filter(|found| found.kind == TokenKind::Access && found.expires_s > manager.now_s());
     let Some(found) = active else { return Ok(None) };
+    // A request in progress can have stored it after its client was removed.
+    if !is_of_client(manager, [&found.hash; 2], &found.client, found.issued_s).await? {
+        return Ok(None);
+    }
     let by_user = found.subject != found.client;
     let mut claims = json!({
         "sub": found.subject,
@@ -135,7 +149,7 @@ async fn opaque(manager: &Manager, token: &str) -> Result<Option<Value>, Refusal
         "client_id": found.client,
         "scope": found.scope,
         "iss": manager.issuer,
-        "nbf": found.issued_s,
+        "nbf": not_before(found.issued_s),
         "iat": found.issued_s,
         "exp": found.expires_s,
     });

@@ -18,6 +18,7 @@ mod authorize;
 mod bearer;
 mod cached;
 mod cors;
+mod credentials;
 mod device;
 mod directory;
 mod dpop;

@@ -44,7 +44,7 @@ pub const STALE_S_MAX: u64 = 86_400;
 const _: () = assert!(TRUSTED_KEYS_S < STALE_S_MAX && PROVIDER_S < STALE_S_MAX);
 /// The value of `Retry-After` in responses with status 503, in seconds.
 pub const RETRY_AFTER_S: u64 = 5;
-/// Tolerance for clocks of clients that are ahead, in seconds.
+/// Tolerance for clocks of clients that are ahead, and of those behind that check `nbf` of our tokens, in seconds.
 pub const SKEW_S: u64 = 60;
 /// Longest nonce of a request for an ID token, in bytes. Longer: the error `invalid_request`.
 pub const NONCE_BYTES_MAX: usize = 255;
@@ -107,7 +107,7 @@ pub const ACCOUNT_FAILURES_MAX: u32 = 10;
 /// 3.2.2.
 pub const USER_FAILURES_MAX: u32 = 100;
 /// Failed attempts of users from one address, or one IPv6 /64, after which further ones are slowed. Many users can share
-/// an address.
+/// an address. HTTP Basic with names that neither a user nor a client has is counted apart, with the same limit.
 pub const ADDRESS_FAILURES_MAX: u32 = 50;
 /// Time for which browsers keep the response to a preflight request, in seconds.
 pub const PREFLIGHT_S: u64 = 600;
@@ -156,5 +156,6 @@ pub const PROVIDER_BYTES_MAX: usize = 256 * 1_024;
 pub const PROVIDER_SIGN_INS_MAX: usize = 16;
 /// Longest request of a client, in bytes, with which a user can go to a provider. Longer: 400. A cookie holds it, sealed.
 pub const PROVIDER_TARGET_BYTES_MAX: usize = 2_048;
-/// Accounts and addresses whose failures are counted, in a table of fixed size. Several can share an entry.
+/// Users and addresses whose failures are counted, in one half of a table of fixed size; the other half is for clients.
+/// Several can share an entry.
 pub const FAILURE_ENTRIES: usize = 65_536;

@@ -1,38 +1,25 @@
-//! What all endpoints use: the store, the keys, the clock; and who sends a request.
+//! State and services that all endpoints use: the store, the keys, the clock, passwords.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use base::addresses::Block;
 use base::{Clock, Entropy, Now, SystemClock, SystemEntropy};
-use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
-use http::HeaderMap;
-use http::header::AUTHORIZATION;
 use model::{ApiKeySettings, TokenLifetimes};
-use store::{Client, Rows, Store, StoreError, User};
+use store::{Rows, Store, StoreError, User};
 use tokio::sync::watch;
 use wire::tls::ClientAuth;
 
 use crate::attempts::{Attempts, Who, network};
 use crate::bearer::Trusted;
-use crate::form::{Form, decoded};
 use crate::keys::{CurrentKeys, Keys};
 use crate::ldap::Directory;
+use crate::limits;
 use crate::passwords::{Busy, Passwords};
 use crate::peer::Peer;
 use crate::plans::CheckPlan;
 use crate::provider::Provider;
 use crate::reply::Refusal;
-use crate::{limits, secrets};
-
-const TWO_METHODS: Refusal = Refusal::InvalidRequest("more than one method to authenticate");
-
-/// Who sends a request.
-pub(crate) enum Sender {
-    Client(Client),
-    User(User),
-}
 
 /// What the check of a password results in.
 pub(crate) enum Checked {
@@ -198,110 +185,6 @@ impl Manager {
         self.tokens.rows.fetch_add(count, Ordering::Relaxed)
     }
 
-    /// The client that sends the request, as [`Self::client`], or, if it is public, by its id alone. Source: RFC 6749
-    /// section 3.2.1.
-    pub(crate) async fn client_or_public(
-        &self,
-        head: &HeaderMap,
-        form: &Form,
-        peer: &Peer,
-    ) -> Result<Client, Refusal> {
-        let presents_nothing = !head.contains_key(AUTHORIZATION);
-        let presents = |name| form.get(name).is_some();
-        let proof = presents("client_secret") || presents("client_assertion");
-        let id = form.get("client_id").filter(|_| !proof);
-        if let Some(id) = id.filter(|id| presents_nothing && is_name(id))
-            && let Some(client) = self.store.client(id).await?.filter(Client::is_public)
-        {
-            return Ok(client);
-        }
-        self.client(head, form, peer).await
-    }
-
-    /// The client that sends the request, by HTTP Basic, by parameters or by its certificate. Source: RFC 6749 section
-    /// 2.3.1, RFC 7521 section 4.2, RFC 8705 section 2.
-    pub(crate) async fn client(
-        &self,
-        head: &HeaderMap,
-        form: &Form,
-        peer: &Peer,
-    ) -> Result<Client, Refusal> {
-        if let Some(assertion) = form.get("client_assertion") {
-            if head.contains_key(AUTHORIZATION) || form.get("client_secret").is_some() {
-                return Err(TWO_METHODS);
-            }
-            return self.client_by_assertion(form, assertion, peer).await;
-        }
-        if !head.contains_key(AUTHORIZATION)
-            && form.get("client_secret").is_none()
-            && !peer.certificates.is_empty()
-            && let Some(id) = form.get("client_id").filter(|id| is_name(id))
-        {
-            let client = self.store.client(id).await?;
-            return match client {
-                Some(client) if self.has_certificate_of(&client, peer) => Ok(client),
-                client => Err(self.wrong_client(id, client.is_some(), peer).await),
-            };
-        }
-        let (id, secret) = client_credentials(head, form)?;
-        let client = if is_name(&id) { self.store.client(&id).await? } else { None };
-        // An unknown client takes as long as a wrong secret. A public one has no secret that matches.
-        let expected = client.as_ref().map_or("", |client| client.secret.as_str());
-        let right = secrets::matches(&secret, expected);
-        match client {
-            // Nobody can guess a secret, so a right one is accepted however many wrong ones others send.
-            Some(client) if right => Ok(client),
-            client => Err(self.wrong_client(&id, client.is_some(), peer).await),
-        }
-    }
-
-    /// Counts and logs a failed attempt to authenticate as the client `id`. Of one that does not exist, the store is not to
-    /// know: anybody can invent many.
-    pub(crate) async fn wrong_client(&self, id: &str, exists: bool, peer: &Peer) -> Refusal {
-        let who = [Who::Account(id, network(peer.address))];
-        let begun = if exists { self.begin(&who).await } else { self.begin_here(&who) };
-        if let Err(slowed) = begun {
-            return slowed;
-        }
-        if exists {
-            self.failed(&who).await;
-        }
-        log_failure("client", exists.then_some(id), peer);
-        Refusal::InvalidClient
-    }
-
-    /// The client who sends the request, or the user, if HTTP Basic does not name a client.
-    pub(crate) async fn client_or_user(
-        &self,
-        head: &HeaderMap,
-        form: &Form,
-        peer: &Peer,
-    ) -> Result<Sender, Refusal> {
-        let name = basic(head)?.map(|(name, _)| name).filter(|name| is_name(name));
-        let by_user = match name {
-            Some(name) => self.store.client(&name).await?.is_none(),
-            None => false,
-        };
-        if by_user {
-            self.user(head, peer).await.map(Sender::User)
-        } else {
-            self.client(head, form, peer).await.map(Sender::Client)
-        }
-    }
-
-    /// The administrator who sends the request, by HTTP Basic.
-    pub(crate) async fn admin(&self, head: &HeaderMap, peer: &Peer) -> Result<String, Refusal> {
-        let user = self.user(head, peer).await?;
-        const WHY: Refusal = Refusal::Forbidden("only an administrator may do this");
-        if user.admin { Ok(user.name) } else { Err(WHY) }
-    }
-
-    /// The user who sends the request, by HTTP Basic. Source: RFC 7617.
-    pub(crate) async fn user(&self, head: &HeaderMap, peer: &Peer) -> Result<User, Refusal> {
-        let (name, password) = basic(head)?.ok_or(Refusal::InvalidUser)?;
-        self.signed_in(&name, &password, peer).await?.ok_or(Refusal::InvalidUser)
-    }
-
     /// The user `name`, if they exist and have this password, which they do not have to replace first.
     pub(crate) async fn signed_in(
         &self,
@@ -322,7 +205,7 @@ impl Manager {
         password: &str,
         peer: &Peer,
     ) -> Result<Option<User>, Refusal> {
-        if password.len() > base::limits::PASSWORD_BYTES_MAX || !is_name(name) {
+        if !Self::may_be_login(name, password) {
             return Ok(None);
         }
         let network = network(peer.address);
@@ -342,6 +225,11 @@ impl Manager {
         }
     }
 
+    /// Whether a user can have this name and this password.
+    pub(crate) fn may_be_login(name: &str, password: &str) -> bool {
+        password.len() <= base::limits::PASSWORD_BYTES_MAX && is_name(name)
+    }
+
     /// The hash of a new password.
     pub(crate) async fn hashed(&self, password: &str) -> Result<String, Refusal> {
         let hash = self.passwords.hash(password.to_owned()).await;
@@ -349,7 +237,12 @@ impl Manager {
     }
 
     /// By the store, or by the directory if it has no such user of its own.
-    async fn checked(&self, name: &str, password: &str, peer: &Peer) -> Result<Checked, Refusal> {
+    pub(crate) async fn checked(
+        &self,
+        name: &str,
+        password: &str,
+        peer: &Peer,
+    ) -> Result<Checked, Refusal> {
         let user = self.store.user(name).await?;
         if let Some(directory) = &self.directory
             && user.as_ref().is_none_or(|user| !user.source.is_empty())
@@ -367,7 +260,7 @@ impl Manager {
 }
 
 /// Only a name that exists: another may be a password in the wrong field. The log counts repeated lines.
-fn log_failure(kind: &'static str, name: Option<&str>, peer: &Peer) {
+pub(crate) fn log_failure(kind: &'static str, name: Option<&str>, peer: &Peer) {
     let name = name.unwrap_or("(unknown)");
     tracing::warn!(kind, name, address = %peer.address, "failed attempt to authenticate");
 }
@@ -376,40 +269,4 @@ fn log_failure(kind: &'static str, name: Option<&str>, peer: &Peer) {
 pub(crate) fn is_name(text: &str) -> bool {
     let lengths = 1..=limits::NAME_BYTES_MAX;
     lengths.contains(&text.len()) && !text.chars().any(char::is_control)
-}
-
-/// Id and secret of a client, from one place only.
-fn client_credentials(head: &HeaderMap, form: &Form) -> Result<(String, String), Refusal> {
-    let parameters = (form.get("client_id"), form.get("client_secret"));
-    match (basic(head)?, parameters) {
-        (Some(_), (_, Some(_))) => Err(TWO_METHODS),
-        (Some((id, secret)), (other, None)) => {
-            let form_encoded = (decoded(&id), decoded(&secret));
-            let (Some(id), Some(secret)) = form_encoded else {
-                return Err(Refusal::InvalidClient);
-            };
-            if other.is_some_and(|other| other != id) {
-                return Err(Refusal::InvalidRequest("two different client ids"));
-            }
-            Ok((id, secret))
-        }
-        (None, (Some(id), Some(secret))) => Ok((id.to_owned(), secret.to_owned())),
-        (None, _) => Err(Refusal::InvalidClient),
-    }
-}
-
-/// Name and secret of HTTP Basic; `None` without an Authorization field.
-fn basic(head: &HeaderMap) -> Result<Option<(String, String)>, Refusal> {
-    let malformed = || Refusal::InvalidRequest("the Authorization field is not valid HTTP Basic");
-    let mut fields = head.get_all(AUTHORIZATION).iter();
-    let Some(field) = fields.next() else { return Ok(None) };
-    let encoded = field.to_str().ok().filter(|_| fields.next().is_none());
-    let (scheme, encoded) = encoded.and_then(|text| text.split_once(' ')).ok_or_else(malformed)?;
-    if !scheme.eq_ignore_ascii_case("basic") {
-        return Err(malformed());
-    }
-    let bytes = BASE64_STANDARD.decode(encoded.trim()).map_err(|_| malformed())?;
-    let text = String::from_utf8(bytes).map_err(|_| malformed())?;
-    let (name, secret) = text.split_once(':').ok_or_else(malformed)?;
-    Ok(Some((name.to_owned(), secret.to_owned())))
 }

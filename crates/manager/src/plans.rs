@@ -20,7 +20,7 @@ pub(crate) fn read(name: &str, body: &[u8], check: CheckPlan) -> Result<String, 
     Ok(document.to_string())
 }
 
-/// What the document of an application has that names the plan.
+/// The text that the document of an application has if it names the plan.
 pub(crate) fn named(name: &str) -> String {
     format!("\"plan\":{}", json!(name))
 }

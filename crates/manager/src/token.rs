@@ -353,7 +353,7 @@ fn claims(manager: &Manager, grant: &Grant<'_>, now_s: u64, jti: &str) -> Value 
         "client_id": id,
         "scope": grant.scope,
         "iss": manager.issuer,
-        "nbf": now_s,
+        "nbf": not_before(now_s),
         "iat": now_s,
         "exp": now_s.saturating_add(grant.access_s),
         "jti": jti,
@@ -371,6 +371,11 @@ fn claims(manager: &Manager, grant: &Grant<'_>, now_s: u64, jti: &str) -> Value 
         claims["cnf"] = json!({ "jkt": key });
     }
     claims
+}
+
+/// The claim `nbf` of a token that is issued at `issued_s`: in the past, for the clocks of others that are behind.
+pub(crate) fn not_before(issued_s: u64) -> u64 {
+    issued_s.saturating_sub(limits::SKEW_S)
 }
 
 /// The claim `aut`: whether a user or the application itself authorised the token.

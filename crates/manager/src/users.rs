@@ -229,12 +229,12 @@ fn listed(user: User) -> ListedUser {
     ListedUser { name: user.name, admin: user.admin, source: user.source, roles }
 }
 
-/// Creates [`ADMIN`] if there is no such user. Returns the password that was generated.
+/// Creates [`ADMIN`] at the first start with this store. Returns the password that was generated.
 pub(crate) async fn first_admin(
     store: &Store,
     password: Option<String>,
 ) -> Result<Option<String>, UserError> {
-    if store.user(ADMIN).await?.is_some() {
+    if store.has_begun().await? {
         return Ok(None);
     }
     let generated = password.is_none().then(|| secrets::identifier(&SystemEntropy));
@@ -242,7 +242,7 @@ pub(crate) async fn first_admin(
     // Another instance that starts now may have been first: its password counts.
     let one_time_until_s = one_time_until_s(generated.as_deref());
     let user = User { one_time_until_s, ..user(ADMIN, hashed(&chosen)?, true) };
-    let added = store.add_user(&user).await?;
+    let added = store.add_first_user(&user).await?;
     Ok(generated.filter(|_| added))
 }
 

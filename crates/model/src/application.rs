@@ -93,7 +93,8 @@ pub struct ApplicationKey {
 pub struct Permitted {
     /// CIDR blocks. `None`: from everywhere.
     pub addresses: Option<Vec<(IpAddr, u8)>>,
-    /// Values of `Referer`; `*` stands for anything but spaces. Empty: not checked.
+    /// Values of `Referer`; `*` stands for anything but spaces. Scheme, host and path are compared apart. Empty: not
+    /// checked.
     pub referers: Vec<String>,
 }
 

@@ -6,7 +6,7 @@ use base::{Method, Now, SystemEntropy};
 use jose::{SealingKeys, SignInAttempt};
 use model::{ApiState, KeyPlace, LoadedApi, Snapshot};
 
-use crate::authenticate::{self, places};
+use crate::authenticate::{self, places, referer};
 use crate::route::{Routes, reference};
 use crate::samples;
 use crate::sign_in::{Cookies, Session, begin, is_same_origin};
@@ -78,6 +78,10 @@ pub fn credentials(input: &[u8]) {
     let fits = places::matches(pattern, query);
     assert!(pattern.contains(&b'*') || fits == (pattern == query), "nothing stands for anything");
     assert!(places::matches(query, query) || query.contains(&b' '), "it fits itself");
+    for path in [value, query, pattern] {
+        let elsewhere = [b"https://evil.test/", path].concat();
+        assert!(!referer::fits(b"https://*.a.test/*", &elsewhere), "the host is another one");
+    }
 }
 
 /// For each method, the trie finds the operation that the naive search finds, with or without escapes in

@@ -54,8 +54,17 @@ pub enum Removed {
     Done,
     /// There is no such document.
     Absent,
-    /// Nothing is changed: an application has the text in its document that none may have.
+    /// Nothing is changed: an application names it.
     Named,
+}
+
+/// The applications that prevent a removal.
+#[derive(Clone, Copy)]
+pub struct Unless<'a> {
+    /// Their documents have this text, in whatever case of ASCII letters,
+    pub text: &'a str,
+    /// and this is true of them.
+    pub names: &'a (dyn Fn(&str) -> bool + Sync),
 }
 
 impl Store {
@@ -103,30 +112,36 @@ impl Store {
         Ok((found, more))
     }
 
-    /// The number of documents, removed ones included.
+    /// The number of documents.
     ///
     /// # Errors
     /// The database's.
     pub async fn count_documents(&self, kind: Kind) -> Result<u64, StoreError> {
-        let count = format!("SELECT COUNT(*) FROM {}", kind.table());
+        let count = format!("SELECT COUNT(*) FROM {} WHERE removed_s = 0", kind.table());
         let row = sqlx::query(self.sql(&count)).fetch_one(&self.pool).await?;
         Ok(seconds(row.try_get(0)?))
     }
 
-    /// Whether an application has `text` in its document, in whatever case of ASCII letters, as names of plans are compared.
-    async fn is_in_an_application(
+    /// Whether an application prevents a removal.
+    async fn is_prevented(
         &self,
         connection: &mut AnyConnection,
-        text: &str,
+        Unless { text, names }: Unless<'_>,
     ) -> Result<bool, StoreError> {
         let [document, wanted] = ["document", "?"].map(|text| self.dialect.lower(text));
         let select = self.sql(&format!(
-            "SELECT 1 FROM applications WHERE removed_s = 0 AND {document} LIKE {wanted} \
-             ESCAPE '!' LIMIT 1"
+            "SELECT document FROM applications WHERE removed_s = 0 AND {document} LIKE {wanted} \
+             ESCAPE '!'"
         ));
         let escaped = text.replace('!', "!!").replace('%', "!%").replace('_', "!_");
         let query = sqlx::query(select).bind(format!("%{escaped}%"));
-        Ok(query.fetch_optional(connection).await?.is_some())
+        let mut rows = query.fetch(connection);
+        while let Some(row) = rows.try_next().await? {
+            if names(row.try_get(0)?) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Adds or replaces the document `name`. An application is the only one with these credentials.
@@ -197,23 +212,22 @@ impl Store {
         Ok(())
     }
 
-    /// Removes the document `name`, unless an application has the text `unless` in its own, in whatever case. Frees the
-    /// credentials of an application.
+    /// Removes the document `name`, unless an application prevents it. Frees the credentials of an application.
     ///
     /// # Errors
     /// The database's; nothing is changed then.
     pub async fn remove_document(
         &self,
         kind: Kind,
-        (name, unless): (&str, Option<&str>),
+        (name, unless): (&str, Option<Unless<'_>>),
         now_s: u64,
     ) -> Result<Removed, StoreError> {
         self.changing(|| async move {
             let mut transaction = self.pool.begin().await?;
-            // First, since others then wait: no application gets the text meanwhile.
+            // First, since others then wait: no application names it meanwhile.
             let revision = self.take_revisions(&mut transaction, 1).await?;
-            if let Some(text) = unless
-                && self.is_in_an_application(&mut transaction, text).await?
+            if let Some(unless) = unless
+                && self.is_prevented(&mut transaction, unless).await?
             {
                 return Ok(Removed::Named);
             }
@@ -235,11 +249,20 @@ impl Store {
         .await
     }
 
-    /// Forgets which documents were removed long ago.
+    /// Forgets which documents were removed long ago, or before many others.
     pub(crate) async fn forget_removed(&self, now_s: u64) -> Result<(), StoreError> {
         let old_s = stored(now_s.saturating_sub(limits::REMOVED_S));
         for kind in Kind::ALL {
-            let old = format!("FROM {} WHERE removed_s > 0 AND removed_s < ?", kind.table());
+            let table = kind.table();
+            // The newest of those that are too many.
+            let newest = format!(
+                "SELECT revision FROM {table} WHERE removed_s > 0 ORDER BY revision DESC LIMIT 1 OFFSET {}",
+                limits::REMOVED_MAX
+            );
+            let newest = sqlx::query(self.sql(&newest)).fetch_optional(&self.pool).await?;
+            let too_many: i64 = newest.map_or(Ok(0), |row| row.try_get(0))?;
+            let old =
+                format!("FROM {table} WHERE removed_s > 0 AND (removed_s < ? OR revision <= ?)");
             let old = old.as_str();
             retried(|| async move {
                 let mut transaction = self.pool.begin().await?;
@@ -249,11 +272,12 @@ impl Store {
                 let forget = self.sql(&format!(
                     "UPDATE revisions SET forgotten = {newest} WHERE forgotten < {newest}"
                 ));
-                sqlx::query(forget).bind(old_s).bind(old_s).execute(&mut *transaction).await?;
+                let forget = sqlx::query(forget).bind(old_s).bind(too_many);
+                forget.bind(old_s).bind(too_many).execute(&mut *transaction).await?;
                 let delete = self.sql(&format!(
                     "DELETE {old} AND revision <= (SELECT forgotten FROM revisions)"
                 ));
-                sqlx::query(delete).bind(old_s).execute(&mut *transaction).await?;
+                sqlx::query(delete).bind(old_s).bind(too_many).execute(&mut *transaction).await?;
                 Ok(transaction.commit().await?)
             })
             .await?;
@@ -278,7 +302,8 @@ mod tests {
         let revision = store.take_revisions(&mut transaction, 1).await.expect("a number");
         let put = ("a", document, revision);
         store.put(&mut transaction, Kind::Application, put).await.expect("stored");
-        let named = Some(r#""plan":"gold""#);
+        let names = |document: &str| document.contains("Gold");
+        let named = Some(Unless { text: r#""plan":"gold""#, names: &names });
         let remove = || store.remove_document(Kind::Plan, ("gold", named), 1);
         // It begins before the application is there.
         let (removed, committed) = tokio::join!(remove(), transaction.commit());
@@ -289,5 +314,56 @@ mod tests {
         for expect in [Removed::Done, Removed::Absent] {
             assert_eq!(remove().await.expect("a result"), expect);
         }
+    }
+
+    #[tokio::test]
+    async fn an_application_that_only_looks_as_if_it_named_a_plan_prevents_nothing() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let database = Database::Sqlite(folder.path().join("store.db"));
+        let store = Store::open(&database).await.expect("a store");
+        store.put_document(Kind::Plan, ("gold", "{}"), &[]).await.expect("stored");
+        for (name, document) in [("a", r#"{"x":{"plan":"gold"}}"#), ("b", "{}")] {
+            store.put_document(Kind::Application, (name, document), &[]).await.expect("stored");
+        }
+        let remove = |names: bool| {
+            let store = &store;
+            async move {
+                let names = |document: &str| {
+                    assert!(document.contains("gold"));
+                    names
+                };
+                let named = Some(Unless { text: r#""plan":"GOLD""#, names: &names });
+                store.remove_document(Kind::Plan, ("gold", named), 1).await.expect("a result")
+            }
+        };
+        assert_eq!(remove(true).await, Removed::Named);
+        assert_eq!(remove(false).await, Removed::Done);
+    }
+
+    #[tokio::test]
+    async fn removed_documents_are_not_counted_and_the_oldest_of_too_many_are_forgotten() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let database = Database::Sqlite(folder.path().join("store.db"));
+        let store = Store::open(&database).await.expect("a store");
+        store.put_document(Kind::Plan, ("kept", "{}"), &[]).await.expect("stored");
+        let start = store.revision().await.expect("a number");
+        let more = 3;
+        let table = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?) \
+             INSERT INTO plans (name, document, revision, removed_s) SELECT 'p' || i, '', ? + i, 100 FROM n";
+        let count = stored(limits::REMOVED_MAX + more);
+        let insert = sqlx::query(table).bind(count).bind(stored(start));
+        insert.execute(&store.pool).await.expect("added");
+        sqlx::query("UPDATE revisions SET last = last + ?")
+            .bind(count)
+            .execute(&store.pool)
+            .await
+            .expect("numbered");
+        assert_eq!(store.count_documents(Kind::Plan).await.expect("a count"), 1);
+        store.forget_removed(101).await.expect("done");
+        let rows = sqlx::query("SELECT COUNT(*) FROM plans").fetch_one(&store.pool).await;
+        let left: i64 = rows.expect("a row").try_get(0).expect("a count");
+        assert_eq!(left, stored(limits::REMOVED_MAX + 1));
+        assert!(!store.can_resume(start + more - 1).await.expect("a result"), "one is missing");
+        assert!(store.can_resume(start + more).await.expect("a result"));
     }
 }

@@ -22,7 +22,7 @@ mod revocations;
 mod tokens;
 mod users;
 
-pub use applications::{Document, Kind, Put, Removed};
+pub use applications::{Document, Kind, Put, Removed, Unless};
 pub use backup::{backup, restore};
 pub use clients::{Client, TokenType};
 pub use codes::Code;

@@ -99,6 +99,11 @@ pub(crate) const MIGRATIONS: &[&[&str]] = &[
             removed_s BIGINT NOT NULL)"],
     // Until when passwords are valid that their users have to replace.
     &["ALTER TABLE users ADD COLUMN one_time BIGINT NOT NULL DEFAULT 0"],
+    // Whether the first administrator was created, who may have been removed since.
+    &[
+        "ALTER TABLE revisions ADD COLUMN has_begun BIGINT NOT NULL DEFAULT 0",
+        "UPDATE revisions SET has_begun = 1 WHERE EXISTS (SELECT 1 FROM users)",
+    ],
 ];
 
 const VERSION_1: &[&str] = &[

@@ -112,6 +112,35 @@ impl Store {
         .await
     }
 
+    /// Whether [`Self::add_first_user`] has added a user, who may have been removed since.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn has_begun(&self) -> Result<bool, StoreError> {
+        let row = sqlx::query("SELECT has_begun FROM revisions").fetch_one(&self.pool).await?;
+        Ok(row.try_get::<i64, _>(0)? != 0)
+    }
+
+    /// Adds the first user. False: there was one before, or there is one of that name; nobody is added then.
+    ///
+    /// # Errors
+    /// The database's; nothing is changed then.
+    pub async fn add_first_user(&self, user: &User) -> Result<bool, StoreError> {
+        retried(|| async move {
+            let mut transaction = self.pool.begin().await?;
+            // Locks the only row: other processes that start wait for the end.
+            let begin = "UPDATE revisions SET has_begun = 1 WHERE has_begun = 0";
+            let begun = sqlx::query(begin).execute(&mut *transaction).await?;
+            if begun.rows_affected() == 0 {
+                return Ok(false);
+            }
+            let added = self.insert_user(user, &mut *transaction).await?;
+            transaction.commit().await?;
+            Ok(added)
+        })
+        .await
+    }
+
     /// Adds `user`. False: there is one of that name, which is unchanged.
     ///
     /// # Errors

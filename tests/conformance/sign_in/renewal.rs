@@ -39,6 +39,18 @@ fn a_session_is_renewed_once_however_many_requests_need_it() {
 }
 
 #[test]
+fn a_refresh_token_is_sent_once_even_if_the_provider_closes_the_connection() {
+    let (provider, upstream) = (Provider::start(), Upstream::fixed("served"));
+    let gateway = Arc::new(builder(&provider, &upstream).start());
+    provider.tell(|told| told.members.push(("expires_in", json!(0))));
+    let mut browser = browser(&gateway);
+    sign_in(&mut browser);
+    provider.tell(|told| told.closes = true);
+    assert_eq!(browser.send("GET /a/x", "").status, 503);
+    assert_eq!(provider.renewals(), 1);
+}
+
+#[test]
 fn requests_do_not_wait_for_the_renewal_of_a_session_that_has_not_expired() {
     let (provider, upstream) = (Provider::start(), Upstream::fixed("served"));
     let builder = builder(&provider, &upstream);

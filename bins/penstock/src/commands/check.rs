@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 
 use base::{Clock, SystemClock};
 use clap::Args;
+use follow::Fetch;
 use formats::openapi::Defaults;
 use mediation::Compiler;
 use model::{Diagnostic, Severity};
 
-use super::serving::fetch_alone;
+use super::serving::Fetching;
 use super::{counted, stdout};
 use crate::failure::Failure;
 
@@ -28,10 +29,12 @@ pub(crate) struct Arguments {
     /// API descriptions (YAML or JSON), artefacts (*.xml, *.car), folders of both, and configuration files (*.toml)
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
+    #[command(flatten)]
+    fetching: Fetching,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let (files, diagnostics) = check(&arguments.paths);
+    let (files, diagnostics) = check(&arguments.paths, &arguments.fetching.fetch());
     for diagnostic in &diagnostics {
         stdout(&format!("{diagnostic}\n"))?;
     }
@@ -43,7 +46,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 /// The number of files and their diagnostics.
-fn check(paths: &[PathBuf]) -> (usize, Vec<Diagnostic>) {
+fn check(paths: &[PathBuf], fetch: &Fetch) -> (usize, Vec<Diagnostic>) {
     let is_configuration = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "toml");
     let (configurations, mut apis): (Vec<_>, Vec<_>) =
         paths.iter().cloned().partition(is_configuration);
@@ -69,7 +72,7 @@ fn check(paths: &[PathBuf]) -> (usize, Vec<Diagnostic>) {
             Err(invalid) => diagnostics.extend(invalid.diagnostics),
         }
     }
-    let checked = follow::check(&apis, &artefacts, &applications, &defaults, &fetch_alone());
+    let checked = follow::check(&apis, &artefacts, &applications, &defaults, fetch);
     files += checked.files;
     diagnostics.extend(checked.diagnostics);
     let (program, found) = Compiler::compile_set(&checked.readable);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use base::{Clock, SystemClock};
 use clap::{Args, Subcommand};
-use gateway::{Bounds, Content};
+use gateway::{Bounds, Content, Repetition};
 use jose::SigningKey;
 use manager::limits::{PROVIDER_BYTES_MAX, PROVIDER_MS_MAX};
 use manager::{
@@ -464,7 +464,10 @@ fn ask_provider(trust: &UpstreamTls) -> AskProvider {
             ("Content-Type", form_type),
         ];
         let fields = fields.into_iter().filter_map(|(name, value)| Some((name, value?)));
-        let content = Content { fields: fields.collect(), body: form.map(String::into_bytes) };
+        // A form contains a code.
+        let repetition = if form.is_some() { Repetition::SingleUse } else { Repetition::ByMethod };
+        let (fields, body) = (fields.collect(), form.map(String::into_bytes));
+        let content = Content { fields, body, repetition };
         let sent = if is_elsewhere {
             send_elsewhere(&url, content, bounds)
         } else {

@@ -11,7 +11,7 @@ use mediation::{BodyUse, Compiler};
 use mediation_tools::outline::{self, Branch, Node, Outline, PassingBody};
 use model::Severity;
 
-use super::serving::fetch_alone;
+use super::serving::Fetching;
 use super::{stderr, stdout};
 use crate::failure::Failure;
 
@@ -37,11 +37,14 @@ pub(crate) struct Arguments {
     /// Draw a diagram into this file; an existing file is replaced
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
+    #[command(flatten)]
+    fetching: Fetching,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let paths = std::slice::from_ref(&arguments.path);
-    let checked = follow::check(&[], paths, &[], &Defaults::default(), &fetch_alone());
+    let fetch = arguments.fetching.fetch();
+    let checked = follow::check(&[], paths, &[], &Defaults::default(), &fetch);
     let (program, compiled) = Compiler::compile_set(&checked.artefacts);
     let diagnostics = checked.diagnostics.iter().chain(&compiled);
     let errors: Vec<_> = diagnostics.filter(|found| found.severity == Severity::Error).collect();

@@ -195,9 +195,28 @@ fn publish(gateway: Arc<Gateway>, status: Arc<Status>, trust: Trust) -> follow::
     })
 }
 
-/// Fetches for a command that serves nothing: with the trust store of the system.
-pub(crate) fn fetch_alone() -> Fetch {
-    fetch_with(UpstreamTls { system_roots: true, ..UpstreamTls::default() })
+/// Whether a command that serves nothing may send requests to the hosts that artefacts name.
+#[derive(clap::Args)]
+pub(crate) struct Fetching {
+    /// Fetch the documents that artefacts name by URL (WSDLs, local entries); without it, no connection is opened
+    #[arg(long)]
+    fetch: bool,
+}
+
+impl Fetching {
+    /// Fetches with the trust store of the system, or rejects every URL.
+    pub(crate) fn fetch(&self) -> Fetch {
+        if self.fetch {
+            fetch_with(UpstreamTls { system_roots: true, ..UpstreamTls::default() })
+        } else {
+            fetch_nothing()
+        }
+    }
+}
+
+/// Rejects every URL, without a connection.
+pub(crate) fn fetch_nothing() -> Fetch {
+    Arc::new(|_| Err("not fetched without `--fetch`".to_owned()))
 }
 
 /// Properties of Synapse for the mapping between JSON and XML.

@@ -18,7 +18,7 @@ use mediation_tools::{Bench, BenchHead, perform};
 use model::{ArtefactKind, ArtefactSet, Diagnostic, Severity};
 
 use super::expression::{header, headers};
-use super::serving::{fetch_alone, json_rules};
+use super::serving::{Fetching, json_rules};
 use super::source::{Source, stdin_once};
 use super::{stderr, stdout};
 use crate::failure::Failure;
@@ -71,6 +71,8 @@ pub(crate) struct Arguments {
     /// Show what each mediator changes
     #[arg(long)]
     trace: bool,
+    #[command(flatten)]
+    fetching: Fetching,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
@@ -197,7 +199,8 @@ fn load(arguments: &Arguments) -> Result<Loaded, Failure> {
     let is_artefact = file.extension().is_some_and(|ending| ending == "xml");
     if file.is_dir() || is_archive || is_artefact && file.is_file() {
         let files = std::slice::from_ref(file);
-        let checked = follow::check(&[], files, &[], &Defaults::default(), &fetch_alone());
+        let fetch = arguments.fetching.fetch();
+        let checked = follow::check(&[], files, &[], &Defaults::default(), &fetch);
         let (program, compiled) = Compiler::compile_set(&checked.artefacts);
         let diagnostics: Vec<_> = checked.diagnostics.into_iter().chain(compiled).collect();
         report(&diagnostics, is_artefact && !file.is_dir());

@@ -17,7 +17,7 @@ use lab::echo::{Echo, Options};
 use model::{Api, Settings, Severity};
 use wire::tls::ServerCertificates;
 
-use super::serving::{Listen, Serving, fetch_alone};
+use super::serving::{Listen, Serving, fetch_nothing};
 use super::{stdout, token};
 use crate::failure::Failure;
 
@@ -376,7 +376,7 @@ fn check_sample(places: &Places) -> Option<Checked> {
     }
     let (settings, _) = follow::read_settings(&places.configuration).ok()?;
     let sample = std::slice::from_ref(&places.sample);
-    Some(follow::check(sample, &[], &[], &follow::defaults(&settings), &fetch_alone()))
+    Some(follow::check(sample, &[], &[], &follow::defaults(&settings), &fetch_nothing()))
 }
 
 /// The errors in the sample API and how to fix them; empty if it was removed.
@@ -536,7 +536,7 @@ mod tests {
             &[],
             &[],
             &follow::defaults(&settings),
-            &fetch_alone(),
+            &fetch_nothing(),
         );
         assert_eq!((checked.files, checked.diagnostics), (1, Vec::new()));
         let backend = sample_api(&places).as_ref().and_then(local_endpoint);

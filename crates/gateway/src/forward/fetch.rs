@@ -18,7 +18,7 @@ use wire::tls::ClientTls;
 use super::{Balancer, Forwarding, OwnBody, Pools, RetryCounts, UpstreamResponse};
 use crate::flow::Held;
 use crate::held::{HeldBytes, Hold, HoldError};
-use crate::message::{HeadEdits, Outgoing, Peer};
+use crate::message::{HeadEdits, Outgoing, Peer, Repetition};
 use crate::request_body::upstream_fault;
 use crate::resources::Resources;
 use crate::tasks;
@@ -78,6 +78,7 @@ impl FetchError {
 pub struct Content {
     pub fields: Vec<(&'static str, String)>,
     pub body: Option<Vec<u8>>,
+    pub repetition: Repetition,
 }
 
 /// A request that the thread of upstreams sends.
@@ -166,6 +167,7 @@ pub(crate) async fn send(
     let peer = Peer { trusted: true, ..Peer::default() };
     let outgoing = Outgoing {
         framing,
+        repetition: content.repetition,
         query: query.map(str::as_bytes),
         ..Outgoing::own(method, path.as_bytes(), &edits, &peer)
     };

@@ -5,7 +5,8 @@
 //! client or the gateway itself sends the request makes no difference here.
 //!
 //! Architecture invariant: a request is sent again only if no byte of it was written, or if it is
-//! idempotent and nothing of its body was sent (RFC 9110 section 9.2.2).
+//! idempotent and nothing of its body was sent (RFC 9110 section 9.2.2), or if a reused connection ended and the
+//! request is the gateway's own and harmless to repeat ([`Repetition`]).
 
 mod addresses;
 mod attempt;
@@ -49,13 +50,14 @@ pub(crate) use shared::{CheckedEndpoint, Shared, Watched};
 
 use crate::buffer::Buffers;
 use crate::flow::{FlowError, Http1Source, OutFraming};
-use crate::message::{Head, Outgoing};
+use crate::message::{Head, Outgoing, Repetition};
 use crate::request_body::{RequestBody, Unwanted, while_wanted};
 use crate::resources::Resources;
 use crate::tasks;
 
 use attempt::{FailedAttempt, attempt};
 use balance::{Chosen, Probe};
+use pool::Freshness;
 use retry::{FailedTry, Next, Tries};
 use unjudged::Unjudged;
 
@@ -232,6 +234,9 @@ pub(crate) async fn exchange<B: RequestBody>(
 ) -> Result<UpstreamResponse, Box<Fault>> {
     let balancer = forwarding.balancer;
     let mut tries = Tries::new(balancer, forwarding.operation, forwarding.begun_us);
+    if request.repetition == Repetition::SingleUse {
+        tries.freshness = Freshness::Fresh;
+    }
     let mut cause = None;
     loop {
         let mut chosen = match balancer.choose(resources.coarse_us(), tries.tried) {
@@ -333,7 +338,12 @@ fn after_failure<B: RequestBody>(
     }
     let untouched = body.can_restart();
     let nothing_sent = failed.written == 0 && untouched;
-    let is_safe = nothing_sent || request.method.is_idempotent() && untouched;
+    let is_harmless = match request.repetition {
+        Repetition::ByMethod => request.method.is_idempotent(),
+        Repetition::Harmless => failed.stale,
+        Repetition::SingleUse => false,
+    };
+    let is_safe = nothing_sent || is_harmless && untouched;
     let repeatable = is_safe && is_retryable(&failed.fault, balancer);
     let is_shed = matches!(*failed.fault, Fault::EndpointBusy { .. });
     let failed = FailedTry { stale: failed.stale, nothing_sent, is_shed, repeatable };

@@ -9,6 +9,7 @@ use super::{HeadEdits, Peer, Request};
 #[derive(Clone, Copy)]
 pub(crate) struct Outgoing<'a> {
     pub(crate) method: Method,
+    pub(crate) repetition: Repetition,
     pub(crate) method_name: &'a [u8],
     /// Below the endpoint's path.
     pub(crate) path: &'a [u8],
@@ -38,6 +39,19 @@ pub(crate) struct Outgoing<'a> {
     pub(crate) is_http10: bool,
 }
 
+/// Whether a request may be sent again after bytes of it were written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Repetition {
+    /// If its method is idempotent. Source: RFC 9110 section 9.2.2.
+    #[default]
+    ByMethod,
+    /// If a reused connection ended without a response, whatever its method: repeating it does no harm.
+    Harmless,
+    /// Never, since it contains a value that the server accepts once, such as a code or a refresh token. It is sent on
+    /// a new connection: an idle one could end before the server reads the request.
+    SingleUse,
+}
+
 impl<'a> Outgoing<'a> {
     /// A client's request. `path`: the part below the API's base path; `upgrade`: it may switch protocols.
     pub(crate) fn of(
@@ -50,6 +64,7 @@ impl<'a> Outgoing<'a> {
         let protocol = || head.find(Known::Upgrade).map_or(&b""[..], |field| field.value.of(bytes));
         Self {
             method: head.method(),
+            repetition: Repetition::ByMethod,
             method_name: head.method_bytes(bytes),
             path,
             query: edits.query(head.query(bytes)),
@@ -85,6 +100,7 @@ impl<'a> Outgoing<'a> {
         Self {
             authority: None,
             method: Method::from_bytes(method_name),
+            repetition: Repetition::ByMethod,
             method_name,
             path: target,
             query: None,

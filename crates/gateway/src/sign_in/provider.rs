@@ -11,6 +11,7 @@ use stages::sign_in::Session;
 use crate::compiled::Compiled;
 use crate::form_post::{self, Form, Problem};
 use crate::forward::fetch::{self, Bounds, Content, FORM};
+use crate::message::Repetition;
 use crate::sessions::{Provider, Renewal};
 use crate::worker::Worker;
 
@@ -125,6 +126,8 @@ pub(super) async fn revoke(
         client: Some((&login.client_id, &login.client_secret)),
         sender: None,
         text: &format!("token={refresh_token}&token_type_hint=refresh_token"),
+        // A token that is unknown by then counts as revoked. Source: RFC 7009 section 2.2.
+        repetition: Repetition::Harmless,
         bytes_max: INTROSPECTION_BYTES_MAX,
         total_ms: LOGIN_MS_MAX,
     };
@@ -148,6 +151,8 @@ async fn issued(
         client: Some((&login.client_id, &login.client_secret)),
         sender: None,
         text,
+        // Servers revoke the tokens of a code or a refresh token that is presented again.
+        repetition: Repetition::SingleUse,
         bytes_max: INTROSPECTION_BYTES_MAX,
         total_ms: LOGIN_MS_MAX,
     };

@@ -13,6 +13,7 @@ mod cache;
 mod login;
 pub mod places;
 mod proofs;
+pub mod referer;
 mod refused;
 #[cfg(test)]
 mod tests;
@@ -236,6 +237,9 @@ pub fn conclude(
     })?;
     let is_its = |claims: &Claims| claims.iss.as_ref().is_none_or(|iss| *iss == issuer.iss);
     let Some(claims) = claims.filter(is_its) else { return Ok(None) };
+    if claims.has_other_use {
+        return Err(AuthFailure::UnsupportedHeader);
+    }
     let mut caller = caller(claims, number, issuer);
     // RFC 7662 has no rule for a token without `exp`; this one is asked about again after `cache_s`.
     caller.expires_s.get_or_insert(u64::MAX);
@@ -290,7 +294,8 @@ fn check_claims(caller: &Caller, issuer: &Issuer, now: Now) -> Result<(), AuthFa
         }
         None | Some(_) => {}
     }
-    if caller.not_before_s.is_some_and(|nbf_s| now.unix_s.saturating_add(leeway_s) < nbf_s) {
+    let early_s = leeway_s.max(limits::NOT_BEFORE_LEEWAY_S);
+    if caller.not_before_s.is_some_and(|nbf_s| now.unix_s.saturating_add(early_s) < nbf_s) {
         return Err(AuthFailure::NotYetValid);
     }
     let accepted = &issuer.audiences;
@@ -311,8 +316,7 @@ fn verify<'i>(
 ) -> Result<(Caller, &'i Arc<Issuer>), Identity> {
     let jws = parse(token, issuers).map_err(Identity::Rejected)?;
     let claims = jws.unverified_claims().map_err(|error| Identity::Rejected(failure(error)))?;
-    if claims.is_id_token {
-        // It says who signed in at a client, and allows nothing.
+    if claims.has_other_use {
         return Err(Identity::Rejected(AuthFailure::UnsupportedHeader));
     }
     let mut rejected = Identity::Rejected(AuthFailure::UnknownIssuer);

@@ -54,6 +54,11 @@ pub fn write_query(places: &[KeyPlace], query: &[u8], out: &mut Vec<u8>) {
 /// Whether `text` fits `pattern`, in which `*` stands for anything but spaces.
 #[must_use]
 pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
+    is_like(pattern, text, |byte| byte)
+}
+
+/// As [`matches`], of bytes that are compared after `fold`.
+pub(super) fn is_like(pattern: &[u8], text: &[u8], fold: fn(u8) -> u8) -> bool {
     let (mut pattern, mut text) = (pattern, text);
     // After the last `*`: the pattern, and the text that it does not stand for yet.
     let mut star: Option<(&[u8], &[u8])> = None;
@@ -62,7 +67,7 @@ pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
             (Some((b'*', after)), _) => {
                 (pattern, star) = (after, Some((after, text)));
             }
-            (Some((expected, after)), Some((found, rest))) if expected == found => {
+            (Some((expected, after)), Some((found, rest))) if fold(*expected) == fold(*found) => {
                 (pattern, text) = (after, rest);
             }
             (None, None) => return true,

@@ -155,6 +155,16 @@ fn a_token_that_does_not_verify_is_rejected_with_its_reason_and_never_cached() {
             sign(&claims(1).replacen('{', r#"{"at_hash":"x","#, 1)),
             UnsupportedHeader,
         ),
+        (
+            "an ID token without the hash of an access token",
+            sign(&claims(1).replacen('{', r#"{"typ":"ID","#, 1)),
+            UnsupportedHeader,
+        ),
+        (
+            "a logout token",
+            sign(&claims(1).replacen('{', r#"{"events":{},"#, 1)),
+            UnsupportedHeader,
+        ),
     ] {
         let mut fixture = Fixture::new(vec![issuer(1)]);
         fixture.check(&token, Err(reason), what);
@@ -174,7 +184,9 @@ fn without_issuers_every_token_is_rejected() {
 fn lifetime_is_checked_at_each_use_with_the_issuers_leeway() {
     let lives = format!(r#"{{"iss":"{ISS}","exp":{},"nbf":{}}}"#, NOON + 100, NOON);
     for (leeway_s, at_s, expect) in [
-        (0, NOON - 1, Err(AuthFailure::NotYetValid)),
+        (0, NOON - 6, Err(AuthFailure::NotYetValid)),
+        (0, NOON - 5, Ok(())),
+        (3, NOON - 6, Err(AuthFailure::NotYetValid)),
         (0, NOON, Ok(())),
         (0, NOON + 99, Ok(())),
         (0, NOON + 100, Err(AuthFailure::Expired)),
