@@ -309,7 +309,7 @@ pub(super) mod tests {
         }
         let files: Vec<PathBuf> = files.iter().map(|(file, _)| PathBuf::from(file)).collect();
         let packages = workspace::packages(&root, &files).unwrap();
-        Tree { root, files, packages }
+        Tree::new(root, files, packages)
     }
 
     fn check(rule: fn(&Tree) -> Vec<Finding>, file: &str, text: &str, lines: &[usize]) {
