@@ -1,5 +1,5 @@
-//! Generates docs/conformance.md from the engines' test cases: the cases for each feature of the recommendations, and the
-//! differences to other implementations.
+//! Generates docs/conformance.md from the engines' test cases: the cases for each feature of the recommendations, and
+//! the differences from other implementations.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -61,7 +61,7 @@ const PARTS: &[Part] = &[
     },
 ];
 
-/// A further case file: what it holds, and which of its lines are one case each.
+/// A further case file: a description of its contents, and a count of its cases.
 struct Further {
     file: &'static str,
     what: &'static str,
@@ -159,7 +159,7 @@ pub(crate) fn drift(tree: &Tree) -> Vec<Finding> {
 struct Feature<'t> {
     section: &'t str,
     name: &'t str,
-    /// Of its heading, from 1.
+    /// Line of the section's heading, from 1.
     line: usize,
     cases: usize,
 }

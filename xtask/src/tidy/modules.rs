@@ -7,7 +7,7 @@ use super::direction::{is_test, parsed};
 use super::{Finding, Tree};
 use crate::source::{self, Mention};
 
-/// Crates whose top-level modules import one way. What two modules need lies in a third, below both.
+/// Crates whose top-level modules import one way. Code that two modules need belongs in a third module below both.
 const ONE_WAY: &[&str] = &["crates/gateway/src"];
 
 /// The first import of one module by another.
