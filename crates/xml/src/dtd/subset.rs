@@ -56,7 +56,7 @@ pub(super) fn read(
     Ok(())
 }
 
-/// An external identifier. A notation may have a public one alone.
+/// An external identifier. Only a notation may have a public identifier without a system one.
 #[derive(Debug, Default)]
 struct ExternalId {
     system: String,
@@ -97,18 +97,18 @@ fn external_id(cursor: &mut Cursor<'_>, notation: bool) -> Read<ExternalId> {
 /// A declared parameter entity.
 enum Parameter {
     Known(Rc<Replacement>),
-    /// External, not loaded yet; with the base URI of its declaration.
+    /// An external entity that isn't loaded yet, with the base URI of its declaration.
     External(ExternalId, Option<Rc<str>>),
 }
 
-/// What ends a sequence of declarations.
+/// The end of a sequence of declarations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Until {
-    /// `]`, of the internal subset.
+    /// The `]` of the internal subset.
     Bracket,
-    /// The end of the text, of an entity.
+    /// The end of an entity's text.
     End,
-    /// `]]>`, of a conditional section.
+    /// The `]]>` of a conditional section.
     Section,
 }
 
@@ -118,8 +118,8 @@ struct Subset<'d> {
     parameters: HashMap<String, Parameter>,
     declarations: u32,
     declarations_max: u32,
-    /// Names of the parameter entities being read, and an empty one for each conditional section.
-    /// Its length is at most [`XML_ENTITY_DEPTH_MAX`], which bounds the recursion.
+    /// Names of the parameter entities being read, and an empty one for each conditional section. There are at most
+    /// [`XML_ENTITY_DEPTH_MAX`], which bounds the recursion.
     open: Vec<String>,
     /// The URI of the document or external entity being read.
     base: Option<Rc<str>>,
@@ -352,7 +352,7 @@ impl Subset<'_> {
         Ok(())
     }
 
-    /// The entity from the resolver; none if there is no resolver, or it doesn't supply this entity.
+    /// Asks the resolver for the entity; `None` without a resolver, or if it doesn't supply this entity.
     fn load(
         &mut self,
         name: Option<&str>,

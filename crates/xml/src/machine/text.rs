@@ -15,7 +15,7 @@ enum Edge {
 }
 
 impl Machine {
-    /// Text, CDATA sections and references up to the next markup, as one text. None if it is empty.
+    /// Text, CDATA sections and references up to the next markup, as one text. `None` if it is empty.
     #[inline]
     pub(super) fn characters(&mut self, view: View<'_>) -> Result<Option<Step>, OffsetError> {
         let text = self.text(view);
