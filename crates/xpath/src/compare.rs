@@ -132,7 +132,7 @@ fn compare_sets(
 }
 
 fn share_a_value(left: &NodeSet<'_>, right: &NodeSet<'_>, budget: &Budget) -> Outcome<bool> {
-    /// What an entry of the hash set takes at most.
+    /// Maximum memory of an entry of the hash set.
     const ENTRY_BYTES: usize = 4 * size_of::<Cow<'_, str>>();
     let (few, many) = if left.len() <= right.len() { (left, right) } else { (right, left) };
     if few.is_empty() {

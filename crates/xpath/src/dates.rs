@@ -19,7 +19,7 @@ use pattern::Part;
 
 pub use parse::parse;
 
-/// Whose pattern letters are meant.
+/// The Java class whose pattern letters are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Dialect {
     /// `java.text.SimpleDateFormat`
@@ -42,10 +42,10 @@ fn out_of_range() -> Error {
 
 const DAY_MS: i64 = 86_400_000;
 
-/// Most bytes of output per byte of a pattern: `a` makes `AM`, `XXX` makes `+00:00`.
+/// Maximum bytes of output per byte of a pattern: `a` becomes `AM`, `XXX` becomes `+00:00`.
 const BYTES_PER_LETTER: usize = 8;
 
-/// Their names in English.
+/// English names of the months.
 pub const MONTHS: [&str; 12] = [
     "January",
     "February",
@@ -60,7 +60,7 @@ pub const MONTHS: [&str; 12] = [
     "November",
     "December",
 ];
-/// Their names in English, from Sunday.
+/// English names of the days, from Sunday.
 pub const DAYS: [&str; 7] =
     ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 
