@@ -19,7 +19,7 @@ pub struct Error {
     pub message: String,
 }
 
-/// What an [`Error`] is about.
+/// The kind of an [`Error`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -27,7 +27,7 @@ pub enum ErrorKind {
     Invalid,
     /// The stylesheet uses something that is not supported.
     Unsupported,
-    /// The resolver could not provide a stylesheet, document or entity, or what it provided is not XML.
+    /// The resolver could not provide a stylesheet, document or entity, or provided one that is not XML.
     Resource,
     /// A parameter that the stylesheet does not declare.
     Parameter,

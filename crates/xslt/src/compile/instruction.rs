@@ -158,7 +158,7 @@ impl<'t> Compiler<'t> {
                 self.emit(Op::EndMessage { terminate });
                 Ok(())
             }
-            // Its parent is supported: section 15.
+            // The parent of this `xsl:fallback` is supported, so it has no effect: section 15.
             "fallback" => Ok(()),
             _ => self.unknown(node),
         }
@@ -277,8 +277,8 @@ fn version(node: Node<'_>) -> &str {
     found.unwrap_or("1.0")
 }
 
-/// Whether forwards-compatible processing is enabled: section 2.5. Not for versions 2.0 and 3.0: what they add is
-/// rejected by name.
+/// Whether forwards-compatible processing is enabled: section 2.5. It isn't for versions 2.0 and 3.0, whose additions
+/// are rejected by name.
 pub(super) fn is_forwards_compatible(node: Node<'_>) -> bool {
     !matches!(version(node).trim(), "1.0" | "1" | "2.0" | "3.0")
 }

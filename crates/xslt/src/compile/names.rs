@@ -301,7 +301,7 @@ impl<'t> Compiler<'t> {
     }
 }
 
-/// Where the `}` that ends the expression is; those in string literals do not.
+/// The offset of the `}` that ends the expression; a `}` in a string literal doesn't.
 fn end_of_expression(text: &str) -> Option<usize> {
     let mut quote = None;
     for (at, c) in text.char_indices() {

@@ -97,7 +97,7 @@ pub(super) fn is_uri(element: &str, attribute: &str) -> bool {
     data || lists(URIS, attribute)
 }
 
-/// Percent-encodes what is not ASCII. Source: HTML 4.01 section B.2.1.
+/// Percent-encodes characters above ASCII. Source: HTML 4.01 section B.2.1.
 pub(super) fn escaped_uri(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,5 +1,5 @@
-//! Reads `data/*.cases`: `=== name`, a stylesheet, `--- source`, `--- expected`. An incomplete stylesheet is the content of
-//! an `xsl:stylesheet`.
+//! Reads `data/*.cases`: `=== name`, a stylesheet, `--- source`, `--- expected`. An incomplete stylesheet is the
+//! content of an `xsl:stylesheet`.
 
 pub(crate) struct Case {
     pub(crate) name: String,
