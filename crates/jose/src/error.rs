@@ -11,10 +11,10 @@ pub enum TokenError {
     /// Well formed, but its header has a `typ` or an extension such as `crit` that is rejected.
     #[error("unsupported token: {0}")]
     Unsupported(&'static str),
-    /// Its algorithm is `none`, unknown, or not supported by any of the keys.
+    /// The algorithm is `none`, unknown, or not supported by any of the keys.
     #[error("unsupported algorithm: {0}")]
     UnsupportedAlgorithm(&'static str),
-    /// No key has its `kid`, and none without one verifies it. The issuer may have published newer keys.
+    /// No key has the token's `kid`, and no key without a `kid` verifies it. The issuer may have published newer keys.
     #[error("no key with the token's kid")]
     UnknownKid,
     /// No matching key verifies it.
