@@ -42,8 +42,8 @@ impl Pipe {
         self.held
     }
 
-    /// If the pipe is empty, moves up to `most` bytes, at most `PIPE_BYTES`, from `from` into it. Ready with the
-    /// number of bytes in the pipe; 0: the peer sends no more.
+    /// If the pipe is empty, moves up to `most` bytes, at most `PIPE_BYTES`, from `from` into it. Ready with the number
+    /// of bytes in the pipe; 0 if the peer sends no more.
     ///
     /// # Errors
     /// The socket's; nothing was moved. [`is_unsupported`] recognises systems that cannot splice.

@@ -8,14 +8,14 @@ use super::extension::Extension;
 use super::fields::Fields;
 use super::{Field, Known, Rejection, Side, Span, scan, target, write};
 
-/// What the input contains.
+/// The next piece of the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece {
     /// The whole input, `used` bytes, was framing. Call again with the following bytes.
     NeedMore { used: usize },
     /// `skip` bytes of framing, then `take` (at least one) bytes of payload. Call again with the rest.
     Data { skip: usize, take: usize },
-    /// The body ends after `used` bytes; what follows is the next message.
+    /// The body ends after `used` bytes; the next message follows.
     End { used: usize },
 }
 
@@ -116,7 +116,7 @@ impl ChunkedDecoder {
         if self.is_done() { &self.trailers } else { &[] }
     }
 
-    /// The same as offsets into [`Self::trailers`].
+    /// The trailer fields as offsets into [`Self::trailers`].
     #[must_use]
     pub fn trailer_fields(&self) -> &[Field] {
         &self.trailer_fields

@@ -1,5 +1,5 @@
-//! The framing of bodies by Content-Length and Transfer-Encoding. Rejects whatever two implementations could
-//! interpret differently, because that is what request smuggling exploits.
+//! The framing of bodies by Content-Length and Transfer-Encoding. Rejects framing that two implementations could
+//! interpret differently, because request smuggling exploits such differences.
 //!
 //! Source: RFC 9112 section 6.
 

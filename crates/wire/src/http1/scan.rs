@@ -1,8 +1,8 @@
 //! The reference parser: reads a head byte by byte. Used when the fast parser did not find a complete head, it
 //! returns whether more bytes could make it valid, or why it is rejected.
 //!
-//! Architecture invariant: the rejection of a prefix does not depend on the bytes that follow, and it accepts
-//! exactly what the fast parser accepts (`properties`).
+//! Architecture invariant: the rejection of a prefix does not depend on the bytes that follow, and it accepts exactly
+//! the same heads as the fast parser (`properties`).
 
 use base::limits;
 

@@ -1,7 +1,8 @@
 //! The request target: its four forms, the authority, and the normalisation of the path, which is both routed
 //! and forwarded.
 //!
-//! Architecture invariant: a path that is already normalised is not copied, and normalisation is idempotent. Source: RFC 9112 section 3.2, RFC 3986 sections 5.2.4 and 6.2.2.
+//! Architecture invariant: a path that is already normalised is not copied, and normalisation is idempotent. Source:
+//! RFC 9112 section 3.2, RFC 3986 sections 5.2.4 and 6.2.2.
 
 use std::net::Ipv6Addr;
 
@@ -19,7 +20,7 @@ pub(super) enum Path {
     /// `/`, for an absolute-form without a path.
     #[default]
     Root,
-    /// `*`, of OPTIONS.
+    /// `*`, as in OPTIONS.
     Asterisk,
 }
 
@@ -240,8 +241,8 @@ fn normalise(buf: &[u8], span: Span, scratch: &mut Vec<u8>) -> Result<(Path, boo
     Ok((Path::Changed, true))
 }
 
-/// Whether there is no escape, no backslash, no semicolon, no empty segment and none that starts with a dot. Has
-/// no early exit, so that the compiler vectorises it.
+/// Whether the path has no escape, backslash or semicolon, and no segment that is empty or starts with a dot. Has no
+/// early exit, so that the compiler vectorises it.
 fn is_plain(path: &[u8]) -> bool {
     let pairs = path.iter().zip(path.get(1..).unwrap_or_default());
     // `.` is 0x2e, `/` is 0x2f.
@@ -263,7 +264,7 @@ fn escaped_separator(path: &[u8]) -> Option<usize> {
     path.windows(3).position(|three| matches!(three, b"%2f" | b"%2F" | b"%5c" | b"%5C"))
 }
 
-/// Whether normalisation changes anything. Rejects what [`rewrite`] would not be called for.
+/// Whether normalisation changes anything. Also rejects invalid paths for which [`rewrite`] would not be called.
 fn needs_change(path: &[u8]) -> Result<bool, Rejection> {
     let mut rest = path;
     while let Some(at) = memchr::memchr2(b'%', b'\\', rest) {
@@ -325,8 +326,8 @@ impl Segment {
     }
 }
 
-/// Rejects what other servers may interpret as a dot segment: dots that parameters follow, or that an escaped
-/// separator delimits.
+/// Rejects segments that other servers may interpret as dot segments: dots followed by parameters, or delimited by an
+/// escaped separator.
 fn reject_hidden_dots(segment: &[u8]) -> Result<(), Rejection> {
     let mut rest = segment;
     loop {

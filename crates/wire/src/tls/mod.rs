@@ -88,8 +88,8 @@ pub fn server_config(certs: Arc<ServerCertificates>, alpn_h2: bool) -> Arc<rustl
     server_config_for(certs, alpn_h2, None)
 }
 
-/// The same, with certificates of `clients`. Then no session is resumed: it would keep the certificate of its first
-/// handshake, which may have expired since.
+/// As [`server_config`], with certificates of `clients`. Sessions are not resumed, because a resumed session would keep
+/// the certificate of its first handshake, which may have expired since.
 pub fn server_config_for(
     certs: Arc<ServerCertificates>,
     alpn_h2: bool,
