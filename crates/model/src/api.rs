@@ -1,4 +1,4 @@
-//! An API as the gateway serves it, whatever file described it.
+//! An API as the gateway serves it, independent of the format of its description.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,27 +24,28 @@ pub struct Api {
     pub transports: Transports,
     /// Name of the credential's header field, in lower case. Default: `authorization`.
     pub auth_header: String,
-    /// Where its operations accept API keys, without duplicates. No upstream gets what is there.
+    /// The places where the API's operations accept API keys, without duplicates. They are removed from forwarded
+    /// requests.
     pub key_places: Vec<KeyPlace>,
     /// Whether credentials are forwarded to the upstream.
     pub forward_auth_header: bool,
-    /// Those of [`IDENTITY_FIELDS`] that are forwarded from every client, in lower case.
+    /// Members of [`IDENTITY_FIELDS`] that are forwarded from every client, in lower case.
     pub forward_fields: Vec<String>,
     /// Whether a path with more than one interpretation is rejected: one with `//`, `;` or an escaped
     /// separator, or that normalisation changed.
     pub strict_paths: bool,
     /// Whether every request needs a client certificate, besides a token where one is needed.
     pub mutual_tls: bool,
-    /// Which of the certificates that the listener accepts. `None`: all of them.
+    /// The client certificates that the API accepts. `None` accepts all that the listener accepts.
     pub client_trust: Option<Arc<ClientTrust>>,
     /// Name of the login where browsers without a credential sign in.
     pub login: Option<String>,
     pub cors: Option<Cors>,
-    /// Whether responses of one of its operations are cached.
+    /// Whether responses of any of its operations are cached.
     pub caches: bool,
-    /// Name of the plan for all its requests. It takes precedence over those of operations.
+    /// Name of the plan for all requests to the API. It takes precedence over the plans of operations.
     pub plan: Option<String>,
-    /// What its endpoints get from all callers together.
+    /// Limits of the requests from all callers together to the API's endpoints.
     pub backend: BackendLimits,
     pub lifecycle: Lifecycle,
     /// Whether callers need a subscription, if there are applications.
@@ -57,11 +58,11 @@ pub struct Api {
     pub upstreams: Vec<Upstream>,
     /// `x-wso2-endpoints` by name, as indices in `upstreams`, if a policy may choose one of them.
     pub named_upstreams: Vec<(String, usize)>,
-    /// Index in `upstreams`; used when an operation names none of its own.
+    /// Index in `upstreams`, for operations that name none.
     pub production: Option<usize>,
     /// Index in `upstreams`.
     pub sandbox: Option<usize>,
-    /// The file that describes it.
+    /// The file that describes the API.
     pub source: PathBuf,
 }
 
@@ -111,9 +112,9 @@ pub struct ClientTrust {
 /// A list of client certificates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TrustedClients {
-    /// SHA-256 of each in DER.
+    /// SHA-256 of each certificate in DER.
     pub hashes: Vec<[u8; 32]>,
-    /// Certificates in DER, whose holders may issue others that are accepted.
+    /// Certificates in DER of issuers whose certificates are accepted too.
     pub issuers: Vec<Vec<u8>>,
 }
 
@@ -141,15 +142,15 @@ pub enum Lifecycle {
     Created,
     #[default]
     Published,
-    /// For a while: 503.
+    /// Temporarily blocked: 503.
     Blocked,
     /// Served as before.
     Deprecated,
-    /// As if there were none.
+    /// Treated as if it did not exist.
     Retired,
 }
 
-/// The listeners that serve an API. Requests on another get 403, "Unsupported Transport".
+/// The listeners that serve an API. Requests on other listeners get 403, "Unsupported Transport".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transports {
     pub http: bool,
@@ -167,33 +168,33 @@ pub struct Operation {
     pub production: Option<usize>,
     /// Index in `Api::upstreams`, overriding the API's.
     pub sandbox: Option<usize>,
-    /// Name of the plan for its requests.
+    /// Name of the plan for requests to the operation.
     pub plan: Option<String>,
-    /// What happens to its messages besides routing and forwarding.
+    /// Policies for the operation's messages.
     pub policies: Option<Arc<Policies>>,
-    /// If its responses are cached: how long those are stored that do not say it, in seconds.
+    /// If responses are cached: the time for which responses without a lifetime are stored, in seconds.
     pub response_cache: Option<u32>,
 }
 
 /// The credential that an operation requires.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Security {
-    /// None; the file says so explicitly.
+    /// No credential, by an explicit entry in the file.
     Open,
-    /// One of these.
+    /// Any of these credentials.
     Required(Accepts),
 }
 
-/// The credentials that an operation accepts. One of them suffices.
+/// The credentials that an operation accepts. Any one suffices.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Accepts {
     /// A valid token of one of the configured issuers.
     pub token: Option<TokenRule>,
     /// The password of a configured user with these scopes.
     pub login: Option<ScopeRule>,
-    /// An API key in one of these places; the first that has something counts.
+    /// An API key in one of these places; the first place that is not empty counts.
     pub api_keys: Vec<KeyPlace>,
-    /// None, if the request has none and its client has a certificate, which is enough.
+    /// A request without a credential is accepted if its client has a certificate.
     pub optional: bool,
 }
 
@@ -205,20 +206,20 @@ impl Accepts {
     }
 }
 
-/// What a token needs besides being valid.
+/// Requirements on a valid token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenRule {
     pub scopes: ScopeRule,
-    /// `None`: both types.
+    /// The type of token; `None` accepts both.
     pub of: Option<TokenType>,
 }
 
-/// Where a request has its API key.
+/// The place of the API key in a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyPlace {
-    /// The header field of this name, in lower case.
+    /// The header field with this name, in lower case.
     Header(String),
-    /// The parameter of the query.
+    /// The query parameter with this name.
     Query(String),
     Cookie(String),
 }
@@ -228,9 +229,9 @@ pub enum KeyPlace {
 pub enum ScopeRule {
     /// None.
     Anything,
-    /// At least one of these (WSO2's rule).
+    /// At least one of these scopes (WSO2's rule).
     AnyOf(Vec<String>),
-    /// All of these (`x-penstock-scopes: all`).
+    /// All of these scopes (`x-penstock-scopes: all`).
     AllOf(Vec<String>),
 }
 
@@ -239,7 +240,7 @@ pub enum ScopeRule {
 pub struct Cors {
     /// `*` or origins.
     pub allow_origins: Vec<String>,
-    /// Empty: the methods of the resource.
+    /// Allowed methods; if empty, the methods of the resource.
     pub allow_methods: Vec<String>,
     pub allow_headers: Vec<String>,
     pub expose_headers: Vec<String>,
@@ -247,7 +248,7 @@ pub struct Cors {
 }
 
 /// Header fields, in lower case, with which a client could claim another address, user, URL or method. They are
-/// forwarded from trusted proxies only, unless an API lists them.
+/// forwarded only from trusted proxies, unless an API lists them.
 pub const IDENTITY_FIELDS: &[&str] = &[
     "cf-connecting-ip",
     "client-cert",
