@@ -1,6 +1,6 @@
-//! Applications and plans, as documents that only their writer and gateways understand. Each has the number of its last
-//! change, so that a gateway that knows all up to one number asks for those after it. A removed one stays for a while,
-//! without document.
+//! Applications and plans, stored as documents whose format only their writer and gateways know. Each document has the
+//! number of its last change, so that a gateway can request the changes after the last number that it has seen. A
+//! removed document stays for a while as a row without text.
 
 use futures_util::TryStreamExt;
 use sqlx::{AnyConnection, Row};
@@ -8,7 +8,7 @@ use sqlx::{AnyConnection, Row};
 use crate::database::{retried, seconds, stored};
 use crate::{Store, StoreError, limits};
 
-/// What a document is.
+/// The kind of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Application,
@@ -19,9 +19,9 @@ pub enum Kind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Document {
     pub name: String,
-    /// `None`: it was removed.
+    /// The text; `None` if the document was removed.
     pub document: Option<String>,
-    /// The number of its last change.
+    /// The number of the document's last change.
     pub revision: u64,
 }
 
@@ -41,7 +41,7 @@ impl Kind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Put {
     Done,
-    /// Nothing is changed: the application of this name has this credential.
+    /// Nothing was changed, because the application of this name has this credential.
     Taken {
         credential: String,
         by: String,
@@ -52,9 +52,9 @@ pub enum Put {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Removed {
     Done,
-    /// There is no such document.
+    /// The document does not exist.
     Absent,
-    /// Nothing is changed: an application has the text in its document that none may have.
+    /// Nothing was changed, because an application's document contains the text that none may contain.
     Named,
 }
 
@@ -62,7 +62,7 @@ impl Store {
     /// The document `name`.
     ///
     /// # Errors
-    /// The database's.
+    /// An error of the database.
     pub async fn document(&self, kind: Kind, name: &str) -> Result<Option<String>, StoreError> {
         let table = kind.table();
         let select = format!("SELECT document FROM {table} WHERE name = ? AND removed_s = 0");
@@ -71,10 +71,10 @@ impl Store {
     }
 
     /// Documents that changed after the number `after`, in the order of their last changes: up to `most` of them, with
-    /// up to `bytes_most` bytes, but at least one. Returns also whether there may be more.
+    /// up to `bytes_most` bytes, but at least one. Also returns whether there may be more.
     ///
     /// # Errors
-    /// The database's.
+    /// An error of the database.
     pub async fn documents(
         &self,
         kind: Kind,
@@ -106,14 +106,15 @@ impl Store {
     /// The number of documents, removed ones included.
     ///
     /// # Errors
-    /// The database's.
+    /// An error of the database.
     pub async fn count_documents(&self, kind: Kind) -> Result<u64, StoreError> {
         let count = format!("SELECT COUNT(*) FROM {}", kind.table());
         let row = sqlx::query(self.sql(&count)).fetch_one(&self.pool).await?;
         Ok(seconds(row.try_get(0)?))
     }
 
-    /// Whether an application has `text` in its document, in whatever case of ASCII letters, as names of plans are compared.
+    /// Whether an application's document contains `text`, ignoring the case of ASCII letters, as in the comparison of
+    /// plan names.
     async fn is_in_an_application(
         &self,
         connection: &mut AnyConnection,
@@ -129,10 +130,10 @@ impl Store {
         Ok(query.fetch_optional(connection).await?.is_some())
     }
 
-    /// Adds or replaces the document `name`. An application is the only one with these credentials.
+    /// Adds or replaces the document `name`. No other application may have the same credentials.
     ///
     /// # Errors
-    /// The database's; nothing is changed then.
+    /// An error of the database; nothing is changed then.
     pub async fn put_document(
         &self,
         kind: Kind,
@@ -141,7 +142,7 @@ impl Store {
     ) -> Result<Put, StoreError> {
         self.changing(|| async move {
             let mut transaction = self.pool.begin().await?;
-            // First, since others then wait: none adds the same credential or name meanwhile.
+            // This comes first, so that other writers wait and none adds the same credential or name meanwhile.
             let revision = self.take_revisions(&mut transaction, 1).await?;
             if kind == Kind::Application {
                 self.free_credentials(&mut transaction, name).await?;
@@ -197,11 +198,11 @@ impl Store {
         Ok(())
     }
 
-    /// Removes the document `name`, unless an application has the text `unless` in its own, in whatever case. Frees the
-    /// credentials of an application.
+    /// Removes the document `name`, unless an application's document contains the text `unless`, ignoring case. Frees
+    /// the credentials of an application.
     ///
     /// # Errors
-    /// The database's; nothing is changed then.
+    /// An error of the database; nothing is changed then.
     pub async fn remove_document(
         &self,
         kind: Kind,
@@ -210,7 +211,7 @@ impl Store {
     ) -> Result<Removed, StoreError> {
         self.changing(|| async move {
             let mut transaction = self.pool.begin().await?;
-            // First, since others then wait: no application gets the text meanwhile.
+            // This comes first, so that other writers wait and no application adds the text meanwhile.
             let revision = self.take_revisions(&mut transaction, 1).await?;
             if let Some(text) = unless
                 && self.is_in_an_application(&mut transaction, text).await?
@@ -235,7 +236,7 @@ impl Store {
         .await
     }
 
-    /// Forgets which documents were removed long ago.
+    /// Deletes the rows of documents that were removed long ago.
     pub(crate) async fn forget_removed(&self, now_s: u64) -> Result<(), StoreError> {
         let old_s = stored(now_s.saturating_sub(limits::REMOVED_S));
         for kind in Kind::ALL {
@@ -243,7 +244,7 @@ impl Store {
             let old = old.as_str();
             retried(|| async move {
                 let mut transaction = self.pool.begin().await?;
-                // Writes first: a read before would be of a state that another process may have changed when this one
+                // Begins with a write: another process could change the result of an earlier read before this one
                 // writes.
                 let newest = format!("(SELECT COALESCE(MAX(revision), 0) {old})");
                 let forget = self.sql(&format!(
@@ -280,7 +281,7 @@ mod tests {
         store.put(&mut transaction, Kind::Application, put).await.expect("stored");
         let named = Some(r#""plan":"gold""#);
         let remove = || store.remove_document(Kind::Plan, ("gold", named), 1);
-        // It begins before the application is there.
+        // The removal begins before the application exists.
         let (removed, committed) = tokio::join!(remove(), transaction.commit());
         committed.expect("it is there");
         assert_eq!(removed.expect("a result"), Removed::Named);
