@@ -127,7 +127,7 @@ pub fn server_config_for(
 /// ([`limits::HANDSHAKE_MS_MAX`]).
 ///
 /// # Errors
-/// The socket's, or `InvalidData` holding a [`rustls::Error`]; the alert has been sent.
+/// An error of the socket, or `InvalidData` holding a [`rustls::Error`]; the alert has been sent.
 pub async fn accept(tcp: TcpStream, config: Arc<rustls::ServerConfig>) -> io::Result<Stream> {
     let tls = TlsAcceptor::from(config).accept(tcp).await?;
     Ok(Stream::Tls(Box::new(TlsStream::Server(tls))))
