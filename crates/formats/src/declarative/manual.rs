@@ -227,7 +227,7 @@ pub const MANUAL: &[(&str, &str, &str)] = &[
     ("user.scopes", "list of strings; default: []", "Scopes that the user has, for operations that require one."),
 ];
 
-/// The keys of files of plans.
+/// The keys of plan files.
 #[rustfmt::skip]
 pub(super) const PLANS: &[Row] = &[
     ("plan.name", "string", "Name, unique; case makes no difference."),
@@ -354,7 +354,7 @@ const REPEATED: [&str; 16] = [
     "user",
 ];
 
-/// Tables below another one, of which there is one.
+/// Tables below another one that occur only once.
 const NESTED: [&str; 1] = ["control.ldap"];
 
 /// The table as written in the file.

@@ -1,7 +1,7 @@
 //! Every extension that the reader knows: where it may appear, and whether it is supported.
 //!
-//! An unsupported extension is an error where ignoring it would weaken security, drop a limit or
-//! change what the API does; otherwise it is a warning.
+//! An unsupported extension is an error where ignoring it would weaken security, drop a limit or change the behaviour
+//! of the API; otherwise it is a warning.
 
 use crate::report::{Report, shorten, suggest};
 use crate::tree::{Map, Member, Node};
@@ -11,12 +11,12 @@ use crate::tree::{Map, Member, Node};
 pub(super) struct Level(u8);
 
 impl Level {
-    /// Where no extension belongs: `info`.
+    /// A place where no extension belongs: `info`.
     pub(super) const ELSEWHERE: Self = Self(0);
     pub(super) const API: Self = Self(1);
     pub(super) const PATH: Self = Self(2);
     pub(super) const OPERATION: Self = Self(4);
-    /// Where endpoints are listed.
+    /// The map that lists endpoints.
     pub(super) const SET: Self = Self(8);
     const ALL: Self = Self(1 | 2 | 4);
     const API_OR_OPERATION: Self = Self(1 | 4);
@@ -38,7 +38,7 @@ impl Level {
     }
 }
 
-/// Which values of an extension a row is about.
+/// The values of an extension that a row is about.
 #[derive(Clone, Copy, Debug)]
 enum Value {
     Any,
@@ -70,7 +70,7 @@ impl Value {
 enum Support {
     /// Another module reads it, and the gateway acts on it.
     Served,
-    /// Accepted without a diagnostic: it changes nothing that a gateway does.
+    /// Accepted without a diagnostic, because it does not concern gateways.
     Accepted,
     /// Not supported, and safe to ignore: a warning.
     Warning,
@@ -84,9 +84,9 @@ struct Row {
     level: Level,
     value: Value,
     support: Support,
-    /// What it does; for an unsupported one, what happens without it.
+    /// The effect of the extension; for an unsupported one, the consequence of its absence.
     note: &'static str,
-    /// What to write instead.
+    /// The replacement to write.
     help: &'static str,
 }
 
@@ -214,7 +214,8 @@ fn unknown(member: &Member<'_>, report: &mut Report) {
     }
 }
 
-/// It has no effect there, although its author expects one: an error, unless it never has one.
+/// Reports an extension that has no effect at its place, although its author expects one: an error, unless it never has
+/// an effect.
 fn misplaced(member: &Member<'_>, row: &Row, report: &mut Report) {
     let message = format!("`{}` has no effect here", shorten(&member.key));
     let help = format!("move it to {}", row.level.name());
