@@ -18,7 +18,7 @@ engines to other implementations. Generated from the case files by `cargo xtask 
 Each case named here **fails when its feature is removed**, and `cargo test` proves it each time: the tests build the
 engines with the cargo feature `knock-out`, which removes one feature at a time. A step along a removed axis selects no
 node; a removed operator or function returns the empty node-set; a removed instruction, declaration or attribute is
-ignored. So a case counts only if its result depends on what the feature *does*. The same tests fail if an engine
+ignored. So a case counts only if its result depends on the effect of the feature. The same tests fail if an engine
 recognises a feature that is not listed here, or if a listed feature has no case. Release builds contain none of this.
 ";
 

@@ -16,9 +16,9 @@ An API is described by one OpenAPI 3.0, OpenAPI 3.1 or Swagger 2.0 file, in YAML
 reports everything that is wrong with it, with line, column and what to write instead.
 
 - **Security**: every operation requires a token of a configured issuer unless `x-wso2-disable-security: true`,
-  `x-auth-type: None` or `security: []` opens it. One of several scopes suffices, unless `x-penstock-scopes: all`.
+  `x-auth-type: None` or `security: []` opens it. Any one of several scopes suffices, unless `x-penstock-scopes: all`.
   `oauth2`, `openIdConnect` and `http` with `bearer` are tokens; `apiKey` is an [API key](credentials.md), in a header
-  field, the query or a cookie, which has no scopes. One of several alternatives suffices; one that asks for two
+  field, the query or a cookie, which has no scopes. Any one of several alternatives suffices; one that asks for two
   credentials at once is an error. `http` with `basic` is the [password](credentials.md) of a user. Client certificates
   count by `x-wso2-mutual-ssl` alone: an alternative that asks for one is ignored with a warning, and an error if it is
   the only one.
@@ -50,7 +50,7 @@ those of `Client-certificates`.
 They take precedence over extensions in the description; settings that `api.yaml` lacks, such as
 `x-penstock-strict-paths`, can be written there. Paths, scopes, plans of operations and `x-auth-type` are those of the
 description, as at an import into API Manager. Members that a gateway does not need, such as `visibility` and
-`businessInformation`, are accepted. Everything else that would change what happens to requests is an error with its
+`businessInformation`, are accepted. Everything else that would change the handling of requests is an error with its
 line: another `type` than `HTTP`, policies, mediation, threat protection, schema validation, mocks, `audiences` and
 `keyManagers` other than `all`.
 
