@@ -111,7 +111,7 @@ pub const RETRIES_MAX: u32 = 10;
 /// Largest number of failures that an API's `suspendEndpointFailure` tolerates. Larger: a diagnostic.
 pub const FAILURES_TOLERATED_MAX: u32 = 1_000_000;
 /// Longest time for which the addresses of a host name are used without a new lookup, in seconds, so that changes of
-/// `/etc/hosts` are followed, too. The time to live of the records, if shorter; at least 1 s.
+/// `/etc/hosts` are followed too. The time to live of the records, if shorter; at least 1 s.
 pub const NAME_TTL_S_MAX: u64 = 60;
 /// First wait before a failed lookup of a host name is repeated, in milliseconds. The last addresses stay in use.
 pub const NAME_RETRY_MS_MIN: u32 = 500;
@@ -150,8 +150,8 @@ pub const DRAIN_NOTICE_MS: u32 = 500;
 pub const APPLY_MS_MAX: u32 = 5_000;
 /// Longest wait for a worker's metrics, in milliseconds. Longer: omitted from the scrape.
 pub const SCRAPE_MS_MAX: u32 = 2_000;
-/// Time for which the counters of an API or an operation that is gone are still reported, in milliseconds, so that the
-/// last requests are seen by a scrape.
+/// Time for which the counters of a removed API or operation are still reported, in milliseconds, so that the last
+/// requests are seen by a scrape.
 pub const GONE_COUNTERS_MS: u32 = 15 * 60_000;
 /// Longest wait at exit for the process log to be written, in milliseconds. Longer: the rest is lost.
 pub const LOG_FLUSH_MS_MAX: u32 = 1_000;
@@ -177,7 +177,8 @@ pub const API_REQUESTS_DEFAULT: usize = 4_096;
 pub const INBOUND_LISTENERS_MAX: usize = 256;
 /// Interval of the attempts to open the listener of an inbound endpoint whose port is in use, in milliseconds.
 pub const INBOUND_RETRY_MS: u32 = 1_000;
-/// Maximum number of these attempts. More: it stays closed until artefacts change.
+/// Maximum number of attempts to open the listener of an inbound endpoint. More: it stays closed until artefacts
+/// change.
 pub const INBOUND_RETRIES_MAX: u32 = 600;
 /// Default for one body that is held in memory, in bytes: a request that mediation reads, or a response. Larger: 413,
 /// or 502 for a response.
@@ -289,18 +290,20 @@ pub const H2_CONTROL_FRAMES_PER_RECEIVED: u32 = 2;
 /// Maximum number of TLS sessions stored for resumption without tickets, and per trust configuration towards
 /// upstreams. More: the oldest are dropped and need a full handshake. About 1 KiB each.
 pub const TLS_SESSIONS_MAX: usize = 1_024;
-/// Wait for the first byte of a request's body, or for all of a short one, before an upstream connection is opened for
-/// it, in milliseconds. Longer: the request goes on without it, as clients may want the response's head first.
+/// Wait for the first byte of a request's body, or for a whole short body, before an upstream connection is opened for
+/// the request, in milliseconds. Longer: the request is sent without the body's beginning, because clients may wait for
+/// the response's head first.
 pub const UPLOAD_START_MS: u32 = 100;
-/// Longest request body that is gathered before an upstream connection is opened for it, in bytes. Longer: only its
-/// beginning is waited for.
+/// Longest request body that is received completely before an upstream connection is opened, in bytes. Longer: an
+/// upstream connection is opened once its first byte has arrived.
 pub const GATHERED_BODY_BYTES_MAX: u64 = 8 * KIB as u64;
-/// Maximum number of requests of one worker that go on before their body has begun. More: they wait for it, at most
-/// `STALL_MS_MAX`, and hold no upstream connection meanwhile.
+/// Maximum number of requests of one worker that are sent before their body has begun. More: they wait for the body, at
+/// most `STALL_MS_MAX`, without an upstream connection.
 pub const EARLY_UPLOADS_MAX: usize = 256;
-/// The same for requests to one API.
+/// Maximum number of requests to one API, per worker, that are sent before their body has begun.
 pub const EARLY_UPLOADS_PER_API_MAX: usize = 128;
-/// The same for requests of one client, an IPv4 address or a /64 of IPv6.
+/// Maximum number of requests of one client (an IPv4 address or a /64 of IPv6), per worker, that are sent before their
+/// body has begun.
 pub const EARLY_UPLOADS_PER_CLIENT_MAX: usize = 64;
 /// A worker that sleeps at most this many times per second is saturated: fewer requests are forwarded at once.
 pub const SATURATED_SLEEPS_MAX: u64 = 64;
@@ -310,8 +313,8 @@ pub const UNSATURATED_SLEEPS_MIN: u64 = 128;
 /// Number of requests that are forwarded at once even if the worker is saturated. From about 50 on, more do not add
 /// throughput.
 pub const SATURATED_REQUESTS_MIN: usize = 64;
-/// The same for parts of messages that mediation splits. With this many, kept connections are used again; with fewer
-/// parts of each message at once, each message takes more time.
+/// Number of parts of split messages that mediation sends at once even if the worker is saturated. With this many, kept
+/// connections are used again; with fewer parts of each message at once, each message takes more time.
 pub const SATURATED_PARTS_MIN: usize = 512;
 /// With fewer requests in progress and waiting, none waits for a turn, even if the worker is saturated: waiting would
 /// cost more than it saves. Source: docs/decisions/0018-saturated-workers-forward-fewer.md.
@@ -334,7 +337,7 @@ pub const KEY_SET_WAIT_MS_MAX: u32 = 3_000;
 /// Maximum number of concurrent connections to the admin port. More: the one whose client has been slow for the longest
 /// time is closed.
 pub const ADMIN_CONNECTIONS_MAX: usize = 64;
-/// Maximum number of APIs that are gone and whose counters a worker still reports. More: the oldest are dropped.
+/// Maximum number of removed APIs whose counters a worker still reports. More: the oldest are dropped.
 pub const GONE_APIS_MAX: usize = 1_000;
 /// Counters that a worker visits in one turn, for a scrape or to drop unused ones: one for each API, operation and
 /// upstream address; an API that has more is visited alone. The worker serves requests between two turns, because
@@ -423,16 +426,19 @@ pub const REFERER_BYTES_MAX: usize = 2 * KIB as usize;
 pub const KEY_PLACES_MAX: usize = 8;
 /// Maximum number of client certificates that an API may list for each type of key. More: an error of the description.
 pub const TRUSTED_CLIENTS_MAX: usize = 256;
-/// APIs with lists of client certificates for which a connection keeps whether its certificate is accepted. More: all
-/// are forgotten, and its chain is verified again.
+/// Maximum number of APIs with lists of client certificates for which a connection remembers whether its certificate is
+/// accepted. More: all are forgotten, and the chain is verified again.
 pub const JUDGED_APIS_MAX: usize = 32;
 /// Time for which the certificate of a trusted proxy's client stays verified, in seconds.
 pub const FORWARDED_CERTIFICATE_S: u64 = 60;
-/// Longest value of the field with such a certificate and those of its issuers, in bytes. Longer: the client has none.
+/// Longest value of the field with the certificate of a trusted proxy's client and its issuers, in bytes. Longer: the
+/// client counts as having none.
 pub const FORWARDED_CERTIFICATE_BYTES_MAX: usize = 16 * 1024;
-/// Memory of one worker's such certificates, in bytes. Full: those not in use are verified again when needed.
+/// Memory of one worker's verified certificates of trusted proxies' clients, in bytes. Full: unused ones are verified
+/// again when needed.
 pub const FORWARDED_CERTIFICATES_BYTES_MAX: usize = 4 * MIB as usize;
-/// Memory of one worker's values of the field that are not accepted, in bytes. Full: as those that are.
+/// Memory of one worker's rejected certificates of trusted proxies' clients, in bytes. Full: unused ones are verified
+/// again when needed.
 pub const REJECTED_CERTIFICATES_BYTES_MAX: usize = MIB as usize;
 /// Maximum number of condition groups of a plan. More: an error of the configuration.
 pub const CONDITION_GROUPS_MAX: usize = 16;
@@ -462,25 +468,28 @@ pub const TOKEN_CACHE_S_MAX: u64 = 900;
 /// Default, and largest `cache_s` of `introspection`: longest time an opaque token stays cached, in seconds. A
 /// revocation may be noticed that late. Source: WSO2's token cache, 15 minutes.
 pub const INTROSPECTION_CACHE_S_MAX: u64 = 900;
-/// Time for which an opaque token that no issuer calls active is rejected without asking again, in seconds.
+/// Time for which an opaque token that no issuer reported as active is rejected without another introspection, in
+/// seconds.
 pub const INACTIVE_TOKEN_S: u64 = 5;
-/// Maximum number of such tokens that a worker remembers. More: the older one at the same place is asked about again.
+/// Maximum number of inactive opaque tokens that a worker remembers. More: the older token at the same place is
+/// introspected again.
 pub const INACTIVE_TOKENS_MAX: usize = 4_096;
-/// Longest introspection by one issuer, in milliseconds. Longer: 503003, if no other issuer calls the token active.
+/// Longest introspection by one issuer, in milliseconds. Longer: 503003, unless another issuer reports the token as
+/// active.
 pub const INTROSPECTION_MS_MAX: u32 = 3_000;
-/// Longest introspection of one token by all issuers, which are asked one after the other, in milliseconds. Longer:
-/// 503003, and the rest is not asked. Twice the limit of one issuer, so that a single one that does not respond leaves
+/// Longest introspection of one token by all issuers, one after the other, in milliseconds. Longer: 503003, without
+/// requests to the remaining issuers. Twice the limit of one issuer, so that an issuer that does not respond leaves
 /// time for others.
 pub const INTROSPECTION_BY_ALL_MS_MAX: u32 = 6_000;
-/// Maximum number of tokens that one worker asks about at a time. More wait for up to `INTROSPECTION_MS_MAX`, then
-/// 503003.
+/// Maximum number of introspections of one worker in progress. More wait for up to `INTROSPECTION_MS_MAX`, then 503003.
 pub const INTROSPECTIONS_MAX: usize = 64;
-/// Maximum number of these that one client causes. More wait likewise, so that the tokens of other clients are checked.
+/// Maximum number of introspections of one worker in progress that one client causes. More wait likewise, so that the
+/// tokens of other clients are checked.
 pub const INTROSPECTIONS_PER_CLIENT_MAX: usize = 16;
 /// Longest wait for the verification of a password to begin, in milliseconds. Longer: 503003.
 pub const PASSWORD_WAIT_MS_MAX: u32 = 3_000;
-/// Number of passwords that one worker, or one client at one worker, has verified at a time on the threads for heavy
-/// work. More wait for up to `PASSWORD_WAIT_MS_MAX`, then 503003.
+/// Maximum number of passwords of one worker, and of one client at one worker, that are being verified on the threads
+/// for heavy work. More wait for up to `PASSWORD_WAIT_MS_MAX`, then 503003.
 pub const PASSWORD_CHECKS_MAX: usize = 1;
 /// Maximum memory of a password's hash, in KiB. More: a configuration error.
 pub const PASSWORD_MEMORY_KIB_MAX: u32 = 65_536;
@@ -494,38 +503,38 @@ pub const LOGIN_BYTES_MAX: usize = 1_024;
 pub const BACKEND_CREDENTIAL_BYTES_MAX: usize = 4 * KIB as usize;
 /// Longest wait for a token for an upstream, in milliseconds. Longer: 303003.
 pub const BACKEND_TOKEN_MS_MAX: u32 = 5_000;
-/// Time for which a failed request for such a token is not repeated, in seconds. A token that the upstream rejected is
-/// also not replaced until it is this old.
+/// Time for which a failed request for an upstream's token is not repeated, in seconds. A token that the upstream
+/// rejected is also not replaced until it is this old.
 pub const BACKEND_TOKEN_PAUSE_S: u64 = 5;
-/// Time before its expiry from which such a token is not used any more, in seconds; half of its lifetime, if that is
-/// less.
+/// Time before its expiry from which an upstream's token is no longer used, in seconds; half of its lifetime, if that
+/// is less.
 pub const BACKEND_TOKEN_MARGIN_S: u64 = 30;
-/// Lifetime of such a token if the server's response has none, in seconds.
+/// Lifetime of an upstream's token if the server's response has none, in seconds.
 pub const BACKEND_TOKEN_S: u64 = 300;
-/// Longest time for which such a token is used, in seconds.
+/// Longest time for which an upstream's token is used, in seconds.
 pub const BACKEND_TOKEN_S_MAX: u64 = 86_400;
-/// Maximum number of such tokens of a worker. More: all are asked for again.
+/// Maximum number of upstreams' tokens that a worker keeps. More: all are requested again.
 pub const BACKEND_TOKENS_MAX: usize = 1_024;
 /// Largest introspection response, in bytes. Larger: 503003.
 pub const INTROSPECTION_BYTES_MAX: usize = 64 * KIB as usize;
 /// Longest lifetime of the access tokens of the key manager, in seconds. Longer: a configuration error. Gateways
 /// remember a removed client for this time.
 pub const ACCESS_TOKEN_S_MAX: u64 = 30 * 24 * 60 * 60;
-/// Revoked tokens and removed clients of one issuer that are known; a million takes about 100 MB, shared by the
+/// Maximum number of revoked tokens and removed clients of one issuer; a million takes about 100 MB, shared by the
 /// workers. More: they are accepted until some of the others expire, with a diagnostic.
 pub const REVOKED_TOKENS_MAX: usize = 1_000_000;
-/// Plans of a control plane that a gateway follows. More: ignored, with a diagnostic.
+/// Maximum number of plans of a control plane that a gateway follows. More: ignored, with a diagnostic.
 pub const PUBLISHED_PLANS_MAX: usize = 1_000;
 /// Longest wait of a request to a control plane for the next revocation, application or plan, in seconds. Longer: the
-/// next request.
+/// request ends without changes and is repeated.
 pub const FEED_WAIT_S: u64 = 20;
-/// Largest response to such a request, in bytes. Larger: the request fails, and the previous data stays in use.
+/// Largest response to a request for changes, in bytes. Larger: the request fails, and the previous data stays in use.
 pub const FEED_BYTES_MAX: usize = 4 * MIB as usize;
-/// Pause between two such requests, in milliseconds, so that many changes arrive together.
+/// Pause between two requests for changes, in milliseconds, so that many changes arrive together.
 pub const FEED_PAUSE_MS: u64 = 20;
-/// First retry interval after such a request failed, in milliseconds; it doubles up to `FEED_RETRY_MS_MAX`.
+/// First retry interval after a failed request for changes, in milliseconds; it doubles up to `FEED_RETRY_MS_MAX`.
 pub const FEED_RETRY_MS_MIN: u64 = 250;
-/// Longest such interval, in milliseconds.
+/// Longest retry interval of requests for changes, in milliseconds.
 pub const FEED_RETRY_MS_MAX: u64 = 2_000;
 /// Interval at which all applications of a control plane are fetched again while they cannot be written to disk, and
 /// shortest time between two writes of only the revision, in seconds.
@@ -552,12 +561,12 @@ pub const JWKS_START_MS_MAX: u32 = 3_000;
 pub const JWKS_RETRY_S_MIN: u64 = 1;
 /// Default of `refresh_s` of `[vault]`: interval at which secrets without a lease are read, in seconds.
 pub const VAULT_REFRESH_S: u64 = 60;
-/// Largest such interval, in seconds.
+/// Largest `refresh_s` of `[vault]`, in seconds.
 pub const VAULT_REFRESH_S_MAX: u64 = 3_600;
 /// Shortest time between two logins, or two readings of a secret, in seconds, and first retry interval after a failure;
 /// it doubles up to `VAULT_RETRY_S_MAX`.
 pub const VAULT_RETRY_S_MIN: u64 = 1;
-/// Longest such interval, in seconds.
+/// Longest retry interval of Vault, in seconds.
 pub const VAULT_RETRY_S_MAX: u64 = 10;
 /// Longest request to Vault, in milliseconds. Longer: it fails, and the last values stay in use.
 pub const VAULT_MS_MAX: u32 = 5_000;
@@ -651,7 +660,7 @@ pub const ARCHIVE_SMALL_BYTES: u64 = MIB as u64;
 /// Counts of quotas that a process keeps at once. More: new users and addresses share a count, so that they reach their
 /// limit early. Each takes about 100 bytes, and as many again for each worker that uses it, until its window is over.
 pub const QUOTA_KEYS_MAX: usize = 512 * 1024;
-/// Shards of these counts, each with a lock for counts that a worker meets for the first time.
+/// Shards of the counts of quotas, each with a lock for counts that a worker uses for the first time.
 pub const QUOTA_SHARDS: usize = 64;
 /// Interval at which a gateway reconciles its counts with other gateways by way of Redis, in milliseconds. Longer: they
 /// exceed limits by more (docs/quotas.md).

@@ -441,7 +441,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("a.toml"), "with a revoked key").unwrap();
         write(&job(folder.path(), "with a revoked key")).unwrap();
-        // The valid version is gone before it is saved.
+        // The valid version is overwritten before it is saved.
         fs::write(folder.path().join("a.toml"), "broken").unwrap();
         assert_eq!(write(&job(folder.path(), "valid")).unwrap().left_out, 1);
         assert_eq!(saved(folder.path()), None);

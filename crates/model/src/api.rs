@@ -18,8 +18,8 @@ pub struct Api {
     pub base_path: String,
     /// A second prefix, without the version, if `x-penstock-default-version` is set.
     pub default_path: Option<String>,
-    /// Host names in lower case, without port; `*.example.org` matches one or more labels.
-    /// Empty: any host.
+    /// Host names in lower case, without port; `*.example.org` matches one or more labels. An empty list stands for any
+    /// host.
     pub hosts: Vec<String>,
     pub transports: Transports,
     /// Name of the credential's header field, in lower case. Default: `authorization`.

@@ -590,7 +590,8 @@ pub struct Login {
     pub after_logout: String,
     /// `session_s`: lifetime of a session, in seconds.
     pub session_s: u64,
-    /// `max_age_s`: maximum age of the user's sign-in at the provider when a session begins, in seconds; `None`: any.
+    /// `max_age_s`: maximum age of the user's sign-in at the provider when a session begins, in seconds; `None` for
+    /// any.
     pub max_age_s: Option<u64>,
     /// `key`: the secret that seals cookies, followed by earlier ones, one per line. If empty, the secret in the data
     /// folder.

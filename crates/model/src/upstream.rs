@@ -12,7 +12,7 @@ pub struct Upstream {
     pub endpoints: Vec<Endpoint>,
     /// Longest wait for the response head, all tries included, in milliseconds.
     pub response_head_ms: u32,
-    /// Longest wait for the response head of one try, in milliseconds. `None`: only `response_head_ms` limits it.
+    /// Longest wait for the response head of one try, in milliseconds. If `None`, only `response_head_ms` limits it.
     pub try_ms: Option<u32>,
     pub retry: Retry,
     pub suspension: Suspension,
@@ -114,7 +114,7 @@ pub struct Retry {
     pub pause_ms_max: u32,
     /// Responses with one of these statuses are retried, besides failed exchanges.
     pub statuses: Vec<u16>,
-    /// Largest number of requests that are retried at the same time. `None`: no limit but the budget.
+    /// Largest number of requests that are retried at the same time. `None` for no limit other than the budget.
     pub concurrent_max: Option<u32>,
     /// Retries of a worker, as a percentage of its requests to the set.
     pub budget_percent: u32,
@@ -193,13 +193,13 @@ pub struct CircuitBreaker {
 /// Limits on the connections to each endpoint, for the whole gateway: each worker gets an equal share, at least one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ConnectionLimits {
-    /// Connections in use. More: requests wait. `None`: `limits::UPSTREAM_CONNECTIONS_MAX` per worker.
+    /// Connections in use. More: requests wait. If `None`, `limits::UPSTREAM_CONNECTIONS_MAX` per worker.
     pub in_use_max: Option<u32>,
-    /// Idle connections that are kept. `None`: `limits::UPSTREAM_IDLE_MAX` per worker.
+    /// Idle connections that are kept. If `None`, `limits::UPSTREAM_IDLE_MAX` per worker.
     pub idle_max: Option<u32>,
-    /// Requests waiting for a connection. More: 303001. `None`: `limits::UPSTREAM_WAITERS_MAX` per worker.
+    /// Requests waiting for a connection. More: 303001. If `None`, `limits::UPSTREAM_WAITERS_MAX` per worker.
     pub waiting_max: Option<u32>,
-    /// Longest wait for a connection in use by another request, in milliseconds. `None`: as long as connecting may
+    /// Longest wait for a connection in use by another request, in milliseconds. If `None`, as long as connecting may
     /// take.
     pub wait_ms: Option<u32>,
 }

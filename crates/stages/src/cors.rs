@@ -71,7 +71,8 @@ pub fn preflight<'a>(
     Some(PreflightHeaders { origin, credentials: credentials(cors, origin), methods, headers })
 }
 
-/// The fields of the response to an actual request. `None`: no field but `Vary: Origin` if [`varies`].
+/// The fields of the response to an actual request. `None` for no field other than `Vary: Origin`, which is added if
+/// [`varies`].
 #[must_use]
 pub fn simple<'a>(cors: &'a Cors, origin: &'a [u8]) -> Option<SimpleHeaders<'a>> {
     let origin = allow_origin(cors, origin)?;

@@ -1,10 +1,10 @@
 //! Dates in the patterns of Java's `SimpleDateFormat` and `DateTimeFormatter`, in UTC and English.
 //!
-//! Times are milliseconds since the Unix epoch. Weeks are those of Java's locale `en_US`: they begin on
-//! Sunday, and the first is the one with 1 January. The fields are those of OpenJDK 17, with two differences: the
-//! calendar is Gregorian before 1582, too, where `SimpleDateFormat` uses the Julian one; and `F` is the week of the
-//! month as in `SimpleDateFormat`, where `DateTimeFormatter` had the day of the week until OpenJDK 18. The letters `B`,
-//! `c`, `g`, `N` and `v` are not supported.
+//! Times are milliseconds since the Unix epoch. Weeks are those of Java's locale `en_US`: they begin on Sunday, and the
+//! first is the one with 1 January. The fields are those of OpenJDK 17, with two differences: the calendar is also
+//! Gregorian before 1582, where `SimpleDateFormat` uses the Julian one; and `F` is the week of the month as in
+//! `SimpleDateFormat`, where `DateTimeFormatter` had the day of the week until OpenJDK 18. The letters `B`, `c`, `g`,
+//! `N` and `v` are not supported.
 
 mod parse;
 mod pattern;

@@ -320,13 +320,13 @@ pub(crate) struct Sort {
     pub(crate) data_type: Avt,
     pub(crate) order: Avt,
     pub(crate) case_order: Avt,
-    /// Empty: code point order.
+    /// The language; empty for code point order.
     pub(crate) lang: Avt,
 }
 
 #[derive(Debug)]
 pub(crate) struct ApplyOp {
-    /// None: the children.
+    /// The selected nodes; `None` for the children.
     pub(crate) select: Option<Select>,
     pub(crate) mode: u32,
     pub(crate) sorts: Vec<Sort>,

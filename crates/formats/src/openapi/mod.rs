@@ -92,7 +92,7 @@ pub struct Outcome {
     /// The base path if it is readable, even if the API is rejected: the gateway then responds with
     /// 503 there.
     pub base_path: Option<String>,
-    /// The hosts of `x-penstock-hosts`, even if the API is rejected. Empty: every host.
+    /// The hosts of `x-penstock-hosts`, even if the API is rejected. An empty list stands for every host.
     pub hosts: Vec<String>,
 }
 
