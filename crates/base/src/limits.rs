@@ -139,10 +139,9 @@ pub const TUNNEL_IDLE_MS_MAX: u32 = 15 * 60_000;
 /// Longest wait for the response to begin after the client has closed its side of the connection, in
 /// milliseconds. Longer: recorded as 499, and the upstream connection is closed. A reset ends it at once.
 pub const HALF_CLOSE_MS_MAX: u32 = 5_000;
-/// After a rejected request: longest time to read and drop further bytes from the client, in milliseconds.
+/// Longest time to read and drop further bytes from the client after a rejected request, in milliseconds.
 pub const DRAIN_MS_MAX: u32 = 2_000;
-/// After a rejected request: maximum number of bytes to read and drop, so that the client can read the
-/// response.
+/// Maximum number of bytes to read and drop after a rejected request, so that the client can read the response.
 pub const DRAIN_BYTES_MAX: u32 = 256 * KIB;
 /// Time between `/readyz` failing and the listeners closing, in milliseconds, so that load balancers notice.
 pub const DRAIN_NOTICE_MS: u32 = 500;
@@ -316,8 +315,8 @@ pub const SATURATED_REQUESTS_MIN: usize = 64;
 /// Number of parts of split messages that mediation sends at once even if the worker is saturated. With this many, kept
 /// connections are used again; with fewer parts of each message at once, each message takes more time.
 pub const SATURATED_PARTS_MIN: usize = 512;
-/// With fewer requests in progress and waiting, none waits for a turn, even if the worker is saturated: waiting would
-/// cost more than it saves. Source: docs/decisions/0018-saturated-workers-forward-fewer.md.
+/// Minimum number of requests in progress and waiting at which requests wait for a turn while the worker is saturated:
+/// with fewer, waiting would cost more than it saves. Source: docs/decisions/0018-saturated-workers-forward-fewer.md.
 pub const SATURATED_DEMAND_MIN: usize = 256;
 /// One turn out of this many goes to the request that has waited longest, the others to the newest. Fewer: the longest
 /// wait is shorter, the rate lower.

@@ -19,7 +19,7 @@ use crate::{certificates, issuers, session_key};
 #[derive(Debug, thiserror::Error)]
 #[error("{}", .diagnostics.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
 pub struct ConfigurationError {
-    /// Never empty.
+    /// The diagnostics, never empty.
     pub diagnostics: Vec<Diagnostic>,
 }
 

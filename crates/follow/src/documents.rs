@@ -62,7 +62,7 @@ pub(crate) struct Reading {
 #[derive(Debug)]
 pub struct Checked {
     pub files: usize,
-    /// Ordered by file name, including paths and names that two files claim.
+    /// Diagnostics ordered by file name, including those of paths and names that two files claim.
     pub diagnostics: Vec<Diagnostic>,
     /// The APIs that would be served.
     pub apis: Vec<LoadedApi>,

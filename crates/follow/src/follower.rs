@@ -188,7 +188,7 @@ enum Walk {
     Poll,
     /// A folder or link changed, or events were lost: changed files are read now.
     Folders,
-    /// On request: everything is read.
+    /// A reload was requested: everything is read.
     Reload,
 }
 

@@ -18,7 +18,7 @@ pub(crate) fn is_absolute(text: &str) -> bool {
     text.starts_with("//") || scheme_of(text).is_some()
 }
 
-/// RFC 3986 section 3.1.
+/// The scheme of a URL (RFC 3986 section 3.1).
 pub(crate) fn scheme_of(text: &str) -> Option<&str> {
     let (scheme, _) = text.split_once(':')?;
     let starts = scheme.bytes().next().is_some_and(|b| b.is_ascii_alphabetic());

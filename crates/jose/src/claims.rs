@@ -26,7 +26,7 @@ pub struct Claims {
     /// The claim that some providers use instead of `azp` and `client_id`: `cid` (Okta), `appid` (Entra ID, tokens of
     /// version 1).
     pub other_client_id: Option<String>,
-    /// From `scope` and `scp`: each a string separated by spaces, or an array.
+    /// The scopes in `scope` and `scp`, each a string separated by spaces, or an array.
     pub scopes: Vec<String>,
     pub keytype: Option<String>,
     /// `aut`: whether the token was issued for an application or a user, in WSO2's terms.
@@ -212,7 +212,7 @@ fn scopes(object: &Object<'_>) -> Result<Vec<String>, TokenError> {
         .collect())
 }
 
-/// RFC 7519 section 2, NumericDate: "Non-integer values can be represented"; times before 1970 are rejected.
+/// Parses a NumericDate, which may have a fraction (RFC 7519 section 2). Times before 1970 are rejected.
 fn numeric_date(
     object: &Object<'_>,
     name: &str,

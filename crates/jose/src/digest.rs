@@ -214,7 +214,7 @@ fn parameter(element: &str) -> Option<(&str, String)> {
     (!name.is_empty() && name.chars().all(is_token)).then_some((name, value))
 }
 
-/// Source: RFC 9110 section 5.6.2.
+/// Whether a character may occur in a token. Source: RFC 9110 section 5.6.2.
 fn is_token(byte: char) -> bool {
     byte.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(byte)
 }

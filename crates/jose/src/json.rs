@@ -36,7 +36,7 @@ pub(crate) struct Object<'a>(Vec<(Cow<'a, str>, Value<'a>)>);
 #[non_exhaustive]
 pub struct JsonError {
     pub line: usize,
-    /// In bytes, from 1.
+    /// Column of the error, in bytes, from 1.
     pub column: usize,
     pub problem: String,
 }

@@ -14,7 +14,7 @@ use crate::keyset::KeySet;
 pub struct Header {
     pub alg: Algorithm,
     pub kid: Option<String>,
-    /// As written.
+    /// `typ` as written.
     pub typ: Option<String>,
 }
 
@@ -187,7 +187,8 @@ fn text(
     }
 }
 
-/// RFC 7519 section 5.1, RFC 9068 section 2.1; media types don't depend on case.
+/// Whether `typ` is that of an access token. Media types don't depend on case. Source: RFC 7519 section 5.1, RFC 9068
+/// section 2.1.
 fn is_token_type(typ: &str) -> bool {
     const PREFIX: &str = "application/";
     let bare = match typ.split_at_checked(PREFIX.len()) {

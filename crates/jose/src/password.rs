@@ -6,7 +6,7 @@ use base::limits::{PASSWORD_LANES_MAX, PASSWORD_MEMORY_KIB_MAX, PASSWORD_PASSES_
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD_NO_PAD;
 
-/// Source: OWASP's password storage cheat sheet, argon2id.
+/// The cost of new hashes. Source: OWASP's password storage cheat sheet, argon2id.
 const COST: Cost = Cost { memory_kib: 19_456, passes: 2, lanes: 1 };
 pub const SALT_BYTES: usize = 16;
 const HASH_BYTES: usize = 32;

@@ -6,7 +6,7 @@ use crate::json::{Object, Value};
 /// The claims `subscribedAPIs`, `tierInfo` and `application`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenSubscriptions {
-    /// Never empty.
+    /// The subscribed APIs, never empty.
     pub apis: Vec<SubscribedApi>,
     /// The identifier of the application: its UUID, else its number, else its name.
     pub application: Option<String>,

@@ -52,7 +52,7 @@ pub struct Api {
     pub subscription: bool,
     /// Protocols besides `websocket` that may be tunnelled after a 101, in lower case.
     pub upgrades: Vec<String>,
-    /// In file order. No two have the same method and template.
+    /// Operations in file order. No two have the same method and template.
     pub operations: Vec<Operation>,
     /// Endpoint sets, referred to by index.
     pub upstreams: Vec<Upstream>,
@@ -138,7 +138,7 @@ impl BackendLimits {
 /// WSO2's states of an API.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Lifecycle {
-    /// Not published yet: for internal keys only.
+    /// The API is not published yet: only internal keys are accepted.
     Created,
     #[default]
     Published,
@@ -161,7 +161,7 @@ pub struct Transports {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Operation {
     pub method: Method,
-    /// Below the base path: `/pets/{id}`, `/*`, `/files/*`, or empty for the base path itself.
+    /// Path template below the base path: `/pets/{id}`, `/*`, `/files/*`, or empty for the base path itself.
     pub template: String,
     pub security: Security,
     /// Index in `Api::upstreams`, overriding the API's.

@@ -136,6 +136,6 @@ pub enum SubscriptionState {
     Blocked,
     /// Blocked for production keys only.
     ProductionBlocked,
-    /// Not approved yet, or rejected.
+    /// The subscription is not approved yet, or was rejected.
     Inactive,
 }

@@ -13,7 +13,7 @@ use crate::Diagnostic;
 pub struct ArtefactSet {
     /// Artefacts ordered by file; those of one archive are adjacent. Names are unique within a kind.
     pub artefacts: Vec<Artefact>,
-    /// By path: `conf:/a/b` or `gov:/a/b`.
+    /// Registry resources by path: `conf:/a/b` or `gov:/a/b`.
     pub resources: BTreeMap<String, Resource>,
 }
 

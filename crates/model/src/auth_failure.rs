@@ -13,7 +13,7 @@ pub enum AuthFailure {
     RepeatedHeader,
     /// The token is longer than `limits::TOKEN_BYTES_MAX`.
     TokenTooLong,
-    /// Not a JWS in compact form whose header and claims are strict JSON of the registered types.
+    /// The token is not a JWS in compact form whose header and claims are strict JSON of the registered types.
     MalformedToken,
     /// base64url with `=` padding, from an issuer without `padded_segments = true`.
     PaddedToken,

@@ -208,9 +208,9 @@ pub struct PlanText {
 /// Which listeners accept HTTP/2 from clients; all accept HTTP/1.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Http2Listeners {
-    /// In cleartext, by prior knowledge.
+    /// Whether HTTP/2 is accepted in cleartext, by prior knowledge.
     pub http: bool,
-    /// Over TLS, by ALPN.
+    /// Whether HTTP/2 is accepted over TLS, by ALPN.
     pub https: bool,
 }
 
@@ -252,9 +252,9 @@ pub struct ClientCertificates {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateFiles {
-    /// PEM, leaf first.
+    /// The certificate chain in PEM, leaf first.
     pub cert: PathBuf,
-    /// PEM: PKCS#8, PKCS#1 or SEC1.
+    /// The private key in PEM: PKCS#8, PKCS#1 or SEC1.
     pub key: PathBuf,
 }
 
@@ -279,7 +279,7 @@ pub struct UpstreamTls {
 /// `[[upstream_tls.endpoint]]`: TLS settings for particular endpoints.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndpointTls {
-    /// Lower case; `*.example.org` matches exactly one label. Each host is in one section only.
+    /// Hosts in lower case; `*.example.org` matches exactly one label. Each host is in one section only.
     pub hosts: Vec<String>,
     /// `cert` and `key`: the gateway's certificate, for endpoints that require one.
     pub identity: Option<CertificateFiles>,

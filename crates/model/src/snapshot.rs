@@ -53,9 +53,9 @@ pub struct Issuer {
     /// Accepted audiences; not checked if empty.
     pub audiences: Vec<String>,
     pub leeway_s: u64,
-    /// Accept base64url with `=` padding.
+    /// Whether base64url with `=` padding is accepted.
     pub padded_segments: bool,
-    /// Accept tokens without `exp`.
+    /// Whether tokens without `exp` are accepted.
     pub allow_unlimited: bool,
     /// The issuer's tokens are API keys.
     pub api_keys: bool,

@@ -46,7 +46,7 @@ impl Upstream {
 /// A GET that the gateway sends to each endpoint from time to time. It passes if the response has a 2xx status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HealthCheck {
-    /// Below the endpoint's own path; starts with `/`.
+    /// Path below the endpoint's own path; starts with `/`.
     pub path: String,
     pub interval_ms: u32,
     /// Longest wait for the whole response, in milliseconds.

@@ -45,7 +45,7 @@ pub enum AllowMethods<'a> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AllowHeaders<'a> {
-    /// As configured; the field is omitted if empty.
+    /// The configured fields; the response field is omitted if empty.
     Listed(&'a [String]),
     /// `*` is configured: the requested headers, by which the response varies.
     Requested(&'a [u8]),

@@ -42,7 +42,7 @@ pub struct Subscriber {
     pub application: Arc<Application>,
     key: u64,
     plan: Option<u32>,
-    /// Ordered by API.
+    /// Subscriptions ordered by API.
     subscriptions: Box<[Subscribed]>,
 }
 

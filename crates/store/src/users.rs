@@ -36,7 +36,7 @@ impl std::fmt::Debug for User {
 #[derive(Clone, Copy)]
 pub struct NewPassword<'a> {
     pub hash: &'a str,
-    /// As in [`User`].
+    /// Expiry of a one-time password, as in [`User`].
     pub one_time_until_s: u64,
     /// The hash of the password that it replaces; `None` for any.
     pub earlier: Option<&'a str>,

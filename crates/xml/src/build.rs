@@ -155,8 +155,8 @@ pub(crate) fn finish(tree: Tree, machine: &mut Machine, dtd: &Dtd, source: ByteS
     document
 }
 
-/// Between `resume` and `pause` the last child of the innermost open element refers to the next node, as if it were a
-/// sibling.
+/// Adds the steps of the fast path to the tree. Between `resume` and `pause`, the last child of the innermost open
+/// element refers to the next node, as if that were a sibling.
 impl StepSink for Tree {
     const TAKES_ALL: bool = true;
 

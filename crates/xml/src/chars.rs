@@ -86,7 +86,7 @@ pub(crate) fn written(text: &str, at: usize) -> Written {
     Written { end, colon, is_qname }
 }
 
-/// Production 2.
+/// Whether XML 1.0 allows `c` in a document (production 2).
 pub(crate) fn is_char(c: char) -> bool {
     match c {
         '\t' | '\n' | '\r' => true,
@@ -95,7 +95,7 @@ pub(crate) fn is_char(c: char) -> bool {
     }
 }
 
-/// Production 4 without the colon.
+/// Whether `c` may begin a name without colon (production 4).
 pub(crate) fn is_name_start(c: char) -> bool {
     match c {
         'a'..='z' | 'A'..='Z' | '_' => true,
@@ -112,7 +112,7 @@ pub(crate) fn is_name_start(c: char) -> bool {
     }
 }
 
-/// Production 4a without the colon.
+/// Whether `c` may occur in a name without colon (production 4a).
 pub(crate) fn is_name_char(c: char) -> bool {
     is_name_start(c)
         || matches!(c, '-' | '.' | '0'..='9' | '\u{B7}' | '\u{300}'..='\u{36F}' | '\u{203F}'..='\u{2040}')

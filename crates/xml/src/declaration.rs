@@ -20,9 +20,9 @@ const START: &str = "<?xml";
 /// The kind of text that a declaration begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// Production 23: the version is required, `standalone` is allowed.
+    /// A document: the version is required, `standalone` is allowed (production 23).
     Document,
-    /// Production 77: the version is optional, the encoding is required.
+    /// An external entity: the version is optional, the encoding is required (production 77).
     Entity,
 }
 
@@ -153,14 +153,14 @@ fn pseudo_attribute(text: &str) -> Option<(&str, &str, usize)> {
     Some((name, value, text.len().checked_sub(after.len())?.checked_add(1)?))
 }
 
-/// Production 26; a 1.0 reader reads any 1.x as 1.0 (section 2.8).
+/// Whether `value` is a version (production 26). A 1.0 reader reads any 1.x as 1.0 (section 2.8).
 fn is_version(value: &str) -> bool {
     value
         .strip_prefix("1.")
         .is_some_and(|minor| !minor.is_empty() && minor.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Production 81.
+/// Whether `value` is the name of an encoding (production 81).
 fn is_encoding_name(value: &str) -> bool {
     value.starts_with(|c: char| c.is_ascii_alphabetic())
         && value.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'))

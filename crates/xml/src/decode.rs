@@ -133,7 +133,7 @@ pub(crate) struct Decoder {
     encoding: Encoding,
     /// The beginning of an incomplete character: at most three bytes.
     held: Vec<u8>,
-    /// In UTF-16, a high surrogate whose low one hasn't arrived.
+    /// A high surrogate of UTF-16 whose low surrogate hasn't arrived.
     high: Option<u16>,
     /// The last character was `\r`; a following `\n` belongs to it.
     after_return: bool,

@@ -49,7 +49,7 @@ pub(crate) struct Dtd {
     /// The places of the texts: (start in `text`, offset in the source), ascending.
     pub(crate) origins: Vec<(usize, usize)>,
     pub(crate) entities: HashMap<String, Entity>,
-    /// By the element's name as written.
+    /// Declared attributes by the element's name as written.
     pub(crate) attributes: HashMap<String, Definitions>,
 }
 

@@ -46,7 +46,7 @@ where
 pub struct ExternalEntity<'e> {
     /// The name of the parameter entity, without `%`; `None` for the external subset.
     pub name: Option<&'e str>,
-    /// As written: a URI, usually relative to [`base_uri`](Self::base_uri).
+    /// The system identifier as written: a URI, usually relative to [`base_uri`](Self::base_uri).
     pub system_id: &'e str,
     pub public_id: Option<&'e str>,
     /// The URI of the document or entity that contains the declaration. For the document it is

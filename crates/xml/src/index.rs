@@ -84,7 +84,7 @@ impl NamespaceScope {
 }
 
 impl Indexes {
-    /// After a node was moved, inserted or detached.
+    /// Drops the tables that depend on structure, after a node was moved, inserted or detached.
     pub(crate) fn structure_changed(&mut self) {
         self.ranks.take();
         *self.visited.get_mut() = 0;
@@ -97,7 +97,7 @@ impl Indexes {
         *self.scope.get_mut().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    /// After an attribute of type ID was given another value.
+    /// Updates the table of IDs after an attribute of type ID was given another value.
     pub(crate) fn id_changed(&mut self, value: &str, attribute: u32) {
         if let Some(ids) = self.ids.get_mut() {
             let known = ids.entry(value.into()).or_default();

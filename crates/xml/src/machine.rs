@@ -296,7 +296,7 @@ impl Machine {
         }
     }
 
-    /// Before and after the root element.
+    /// Takes a step before or after the root element.
     fn outside(&mut self, view: View<'_>) -> Result<Step, OffsetError> {
         let text = view.source;
         let bytes = text.as_bytes();
@@ -465,7 +465,7 @@ fn name_end(bytes: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// For messages: at most 64 characters.
+/// At most 64 characters of the text, for messages.
 fn piece(text: &str, start: usize, end: usize) -> String {
     let whole = text.get(start..end).unwrap_or("");
     match whole.char_indices().nth(64) {

@@ -22,7 +22,7 @@ pub(crate) struct Raw {
     attribute: Symbol,
     /// The last tag with an attribute of this name.
     tag: u32,
-    /// As element and as attribute: the environment of the last resolution, and its result.
+    /// The environment of the last resolution and its result, as element and as attribute.
     resolved: [(u32, u32); 2],
     closed: Closed,
     /// Bytes of the name.
@@ -63,7 +63,7 @@ pub(crate) struct Namespaces {
     known: Vec<KnownTag>,
     /// The last element that began.
     last: Symbol,
-    /// By `NameId`: the last tag with an attribute of this name.
+    /// The last tag with an attribute of each name, by `NameId`.
     seen: Vec<u32>,
     tags: u32,
 }
@@ -71,7 +71,7 @@ pub(crate) struct Namespaces {
 /// The bindings in scope.
 #[derive(Debug)]
 pub(crate) struct Bindings {
-    /// By the prefix's symbol.
+    /// The namespace of each prefix, by the prefix's symbol.
     bound: Vec<Symbol>,
     /// Previous bindings to restore: (prefix, URI).
     undo: Vec<(Symbol, Symbol)>,

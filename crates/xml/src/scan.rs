@@ -154,7 +154,8 @@ const WINDOW: usize = 16;
 pub(crate) struct Closed {
     /// The first bytes.
     first: [u8; WINDOW],
-    /// If the name and its `>` fit into `first`: the mask of the significant bytes. Otherwise: the last bytes.
+    /// The mask of the significant bytes if the name and its `>` fit into `first`, otherwise the last bytes of the
+    /// name.
     other: [u8; WINDOW],
 }
 

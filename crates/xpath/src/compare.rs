@@ -39,7 +39,7 @@ pub(crate) fn compare_numbers(comparison: Comparison, left: f64, right: f64) -> 
     }
 }
 
-/// Only equality compares strings as they are; the other comparisons convert them to numbers.
+/// Compares two strings. Only equality compares the texts; the other comparisons convert them to numbers.
 pub(crate) fn compare_strings(comparison: Comparison, left: &str, right: &str) -> bool {
     match comparison {
         Comparison::Equal => left == right,

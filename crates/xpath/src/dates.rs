@@ -156,7 +156,7 @@ impl Fields {
         i64::from(self.date.ordinal())
     }
 
-    /// From 0 for Sunday.
+    /// The day of the week, from 0 for Sunday.
     fn weekday(&self) -> i64 {
         i64::from(self.date.weekday().number_days_from_sunday())
     }

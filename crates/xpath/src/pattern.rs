@@ -41,7 +41,7 @@ pub struct Pattern {
 #[derive(Debug)]
 pub struct Alternative {
     anchor: Anchor,
-    /// From left to right; true if `//` precedes the step.
+    /// The steps from left to right; true if `//` precedes the step.
     steps: Vec<(bool, Step)>,
     priority: f64,
     matched: Matched,
@@ -59,7 +59,7 @@ pub enum Matched {
     AnyAttribute,
     Text,
     Comment,
-    /// With this target, or with any
+    /// Processing instructions with this target, or with any
     Instruction(Option<String>),
     /// `node()`: elements, text, comments and processing instructions
     AnyChild,

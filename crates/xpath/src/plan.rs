@@ -179,7 +179,7 @@ pub(crate) enum Predicate {
     At(f64),
     /// `[last()]`, `[position() = last()]`
     Last,
-    /// Never a number; needs neither position nor size.
+    /// A condition that is never a number, and needs neither position nor size.
     Plain(Condition),
     /// May be a number or need the position, but not the size.
     Positional(Condition),

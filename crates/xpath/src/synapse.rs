@@ -149,7 +149,7 @@ const SYNAPSE: &str = "http://ws.apache.org/ns/synapse";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Named {
     Plain,
-    /// In the namespace [`FN`].
+    /// Only in the namespace [`FN`].
     Fn,
     Both,
 }

@@ -338,7 +338,7 @@ impl<'t> Compiler<'t> {
         Ok(())
     }
 
-    /// Section 11.4: circular definitions are an error, whether they are used or not.
+    /// Rejects circular definitions, which are errors even if they are not used (section 11.4).
     fn reject_circular_globals(&self, declared: &HashMap<u32, &TopLevel<'t>>) -> Compiled {
         let needs = |index: u32| self.globals.get(index as usize).map_or(&[][..], |g| &g.needs);
         let Some(at) = find_cycle(self.globals.len(), needs) else { return Ok(()) };

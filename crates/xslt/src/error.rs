@@ -77,7 +77,7 @@ impl Place {
         Self { node: Some(node.id()), offset: 0 }
     }
 
-    /// At byte `offset` of the text of an attribute.
+    /// The place at byte `offset` of the text of an attribute.
     pub(crate) fn within(attribute: Node<'_>, offset: usize) -> Self {
         Self { node: Some(attribute.id()), offset }
     }
@@ -113,7 +113,7 @@ pub(crate) struct LoadError {
 #[derive(Debug)]
 pub(crate) enum LoadPlace {
     Node(Place),
-    /// In a module that could not be parsed.
+    /// An error in a module that could not be parsed.
     Text {
         line: u32,
         column: u32,

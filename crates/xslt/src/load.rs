@@ -59,7 +59,7 @@ pub(crate) struct Loader<'t> {
     pub(crate) top_level: Vec<TopLevel<'t>>,
     /// The outermost `xsl:stylesheet` elements, with the numbers of their modules.
     pub(crate) roots: Vec<(Node<'t>, usize)>,
-    /// In the order of the pool.
+    /// The modules in the order of the pool.
     pub(crate) modules: Vec<Module<&'t Document>>,
     /// URIs of the modules that are being loaded, outermost first.
     chain: Vec<String>,

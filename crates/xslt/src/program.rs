@@ -79,7 +79,7 @@ impl OutputSpec {
         Arc::new(other)
     }
 
-    /// Section 16: `media-type`, or the default of the method.
+    /// The media type: `media-type`, or the default of the method (section 16).
     pub(crate) fn media_type(&self) -> &str {
         let default = match self.method {
             Method::Unspecified | Method::Xml => "text/xml",
@@ -403,7 +403,7 @@ pub(crate) enum Op {
     EndBuildPass(u32),
     Set(u32, Expression),
     SetText(u32, String),
-    /// If a value was passed under that name, puts it into the slot and jumps over the default.
+    /// Puts the value that was passed under that name, if any, into the slot and jumps over the default.
     Param {
         name: u32,
         slot: u32,

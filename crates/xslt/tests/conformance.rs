@@ -29,7 +29,7 @@ const OF_EMBEDDED_SHEETS: &[&str] = &["xsl:stylesheet/@id", "xsl:transform/@id"]
 const DIFFERS: &str = "(libxslt differs)";
 
 struct Case {
-    /// Section and name.
+    /// Section and name of the case.
     head: &'static str,
     sheet: String,
     source: &'static str,

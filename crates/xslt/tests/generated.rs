@@ -181,8 +181,8 @@ fn xsltproc(folder: &tempfile::TempDir, sheet: &str, source: &str) -> Result<Str
     Ok(bare(&String::from_utf8(run.stdout).unwrap()))
 }
 
-/// By expanded names, with namespaces in scope. Prefixes, the order of attributes and of declarations, and the form of
-/// empty elements are free.
+/// A form for comparison, with expanded names and namespaces in scope. Prefixes, the order of attributes and of
+/// declarations, and the form of empty elements are free.
 fn plain(text: &str) -> String {
     let document = xml::Document::parse(text.as_bytes()).unwrap();
     let mut out = String::new();

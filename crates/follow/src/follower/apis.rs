@@ -24,8 +24,7 @@ use crate::shared::Shared;
 use crate::tracked::{Locations, Node};
 use crate::walk::{self, Roots, Version, Versions};
 
-/// From this number of files on, several threads read them, which happens only when everything is
-/// loaded.
+/// Number of files from which several threads read them, which is reached only when everything is loaded.
 const FILES_FOR_THREADS_MIN: usize = 64;
 /// Files per batch. Results are recorded after each batch, which bounds the memory for pending results.
 const BATCH_FILES: usize = 256;

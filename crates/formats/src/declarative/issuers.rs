@@ -322,7 +322,7 @@ fn secret(
     Some(KeySource::Secret(bytes))
 }
 
-/// At least the length of the hash. Source: RFC 7518 section 3.2.
+/// Shortest secret of an algorithm, in bytes: the length of the hash. Source: RFC 7518 section 3.2.
 fn bytes_min(algorithm: Algorithm) -> usize {
     match algorithm {
         Algorithm::Hs256 => 32,

@@ -158,7 +158,7 @@ pub(crate) fn header(text: &str) -> Result<String, address::Wrong> {
     ))
 }
 
-/// RFC 9110 section 5.6.2.
+/// Whether `text` is a token (RFC 9110 section 5.6.2).
 pub(crate) fn is_token(text: &str) -> bool {
     !text.is_empty()
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))

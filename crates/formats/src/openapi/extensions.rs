@@ -72,9 +72,9 @@ enum Support {
     Served,
     /// Accepted without a diagnostic, because it does not concern gateways.
     Accepted,
-    /// Not supported, and safe to ignore: a warning.
+    /// Unsupported but safe to ignore: a warning.
     Warning,
-    /// Not supported, and not safe to ignore: an error.
+    /// Unsupported and not safe to ignore: an error.
     Error,
 }
 

@@ -259,7 +259,7 @@ fn upgrades(root: &Map<'_>, report: &mut Report) -> Vec<String> {
     found
 }
 
-/// With `x-penstock-default-version`: the base path without the segment that is the version.
+/// The base path without the segment of the version, for `x-penstock-default-version`.
 pub(super) fn default_path(
     root: &Map<'_>,
     base_path: &str,

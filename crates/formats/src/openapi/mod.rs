@@ -87,7 +87,7 @@ impl Default for Defaults {
 pub struct Outcome {
     /// Absent when any diagnostic is an error.
     pub api: Option<Api>,
-    /// In the order of the file; at most `limits::DIAGNOSTICS_MAX`.
+    /// Diagnostics in the order of the file; at most `limits::DIAGNOSTICS_MAX`.
     pub diagnostics: Vec<Diagnostic>,
     /// The base path if it is readable, even if the API is rejected: the gateway then responds with
     /// 503 there.

@@ -19,7 +19,7 @@ const MS: RangeInclusive<u32> = 1..=limits::CONFIGURED_MS_MAX;
 const MS_OR_NONE: RangeInclusive<u32> = 0..=limits::CONFIGURED_MS_MAX;
 /// Default duration of a suspension, in milliseconds. Source: Synapse.
 const SUSPENSION_MS: u32 = 30_000;
-/// Source: the defaults of Ballerina's circuit breaker.
+/// Default window of a circuit breaker, in milliseconds. Source: Ballerina's defaults.
 const WINDOW_MS: u32 = 60_000;
 const WINDOW_REQUESTS: u32 = 10;
 

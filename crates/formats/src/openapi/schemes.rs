@@ -18,9 +18,9 @@ pub(super) enum Kind {
     Key(KeyPlace),
     /// The password of a user.
     Login,
-    /// Not supported yet; the name for diagnostics.
+    /// A scheme that is not supported yet; its name for diagnostics.
     Unsupported(&'static str),
-    /// Not valid, which has been reported.
+    /// An invalid scheme, which has been reported.
     Invalid,
 }
 

@@ -167,7 +167,7 @@ impl<'a> Reader<'a, '_> {
         }
     }
 
-    /// After a member or an item: whether another one follows.
+    /// Whether another member or item follows, after one was read.
     fn has_next(&mut self, end: u8) -> Result<bool, SyntaxError> {
         match self.peek() {
             Some(b',') => {
@@ -185,7 +185,7 @@ impl<'a> Reader<'a, '_> {
         }
     }
 
-    /// No leading zero or plus, digits on both sides of the point. Source: RFC 8259 section 6.
+    /// Reads a number: no leading zero or plus, digits on both sides of the point. Source: RFC 8259 section 6.
     fn number(&mut self) -> Result<&'a str, SyntaxError> {
         let start = self.at;
         if self.peek() == Some(b'-') {

@@ -55,7 +55,7 @@ struct Entry {
     id: Option<TokenId>,
     /// End of the cached validity, on the clock of `Now::mono_us`.
     fresh_until_us: u64,
-    /// Used since the last round of eviction.
+    /// Whether the entry was used since the last round of eviction.
     used: bool,
 }
 

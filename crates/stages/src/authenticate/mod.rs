@@ -203,7 +203,7 @@ fn is_jwt(token: &[u8]) -> bool {
     token.iter().filter(|byte| **byte == b'.').count() == 2
 }
 
-/// Source: RFC 6750 section 2.1.
+/// Whether a token has the syntax of RFC 6750 section 2.1.
 fn is_token68(token: &[u8]) -> bool {
     let end = token.iter().rposition(|byte| *byte != b'=').map_or(0, |last| last.saturating_add(1));
     let text = token.get(..end).unwrap_or_default();

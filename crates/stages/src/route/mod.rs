@@ -83,7 +83,7 @@ pub struct NotFound<'a, 'p> {
     pub denial: Denial,
     /// `None` only with `NoApi`.
     pub api: Option<&'a Arc<ApiRoutes>>,
-    /// With `MethodNotAllowed`: the methods of the path.
+    /// The methods of the path, with `MethodNotAllowed`.
     pub allow: MethodSet,
     /// The path after the base path that matched; empty with `NoApi`.
     pub remainder: &'p [u8],
@@ -137,7 +137,7 @@ impl Routes {
         &self.issuers
     }
 
-    /// In the order of the snapshot.
+    /// The compiled APIs in the order of the snapshot.
     pub fn apis(&self) -> impl Iterator<Item = &Arc<ApiRoutes>> {
         self.table.apis.iter()
     }

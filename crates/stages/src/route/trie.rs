@@ -118,7 +118,7 @@ impl Search<'_> {
         found.or_else(|| self.leaf(node.rest))
     }
 
-    /// At the end of the path.
+    /// The operation at the end of the path.
     fn at_end(&mut self, node: &Node) -> Option<usize> {
         let (same, other) =
             if self.slash { (node.slash, node.bare) } else { (node.bare, node.slash) };

@@ -358,7 +358,7 @@ impl Connection {
         Ok(event)
     }
 
-    /// Source: RFC 9113 section 6.9.2.
+    /// Applies the client's initial window to all streams. Source: RFC 9113 section 6.9.2.
     fn set_initial_window(&mut self, window: i64) -> Result<(), Reason> {
         if window > WINDOW_MAX {
             return Err(Reason::FlowControlError);

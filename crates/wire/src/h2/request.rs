@@ -116,7 +116,7 @@ impl HeadWriter {
         Ok(())
     }
 
-    /// Source: RFC 9113 section 8.3.
+    /// Adds a pseudo-field. Source: RFC 9113 section 8.3.
     fn pseudo(&mut self, name: &[u8], value: &[u8]) -> Result<(), Invalid> {
         if self.is_begun {
             return Err(Invalid::Malformed);
@@ -199,7 +199,7 @@ impl HeadWriter {
         Ok(())
     }
 
-    /// Ends the head. `end`: no body follows.
+    /// Ends the head. `end` is true if no body follows.
     pub(super) fn end(&mut self, end: bool) -> Result<(), Invalid> {
         if self.invalid.is_none() && !self.is_begun {
             self.invalid = self.begin().err();
@@ -227,7 +227,7 @@ impl HeadWriter {
 #[derive(Debug, Default)]
 pub(super) struct TrailerWriter {
     lines: Vec<u8>,
-    /// As in [`HeadWriter`].
+    /// Size of all fields so far, as in [`HeadWriter`].
     list_bytes: usize,
     invalid: Option<Invalid>,
 }

@@ -184,7 +184,7 @@ impl Connection {
         matches!(self.leaving, Leaving::Final(_)) && self.streams.open_streams() == 0
     }
 
-    /// Sources: RFC 9113 section 6.5.2, RFC 8441 section 3.
+    /// Sends the gateway's settings. Sources: RFC 9113 section 6.5.2, RFC 8441 section 3.
     pub(super) fn send_settings(&mut self) {
         const SETTINGS: [(u16, u32); 4] =
             [(3, H2_STREAMS_MAX), (4, H2_STREAM_WINDOW_BYTES), (6, HEAD_BYTES_MAX), (8, 1)];

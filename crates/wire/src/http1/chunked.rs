@@ -108,9 +108,8 @@ impl ChunkedDecoder {
         matches!(self.state, State::End)
     }
 
-    /// After [`Piece::End`]: the trailer fields that may be forwarded, as `name: value CRLF` lines, to
-    /// be passed to [`write::last_chunk`]. Framing, routing and identity fields (everything
-    /// in [`Known`]) were dropped.
+    /// The trailer fields that may be forwarded, after [`Piece::End`], as `name: value CRLF` lines, to be passed to
+    /// [`write::last_chunk`]. Framing, routing and identity fields (everything in [`Known`]) were dropped.
     #[must_use]
     pub fn trailers(&self) -> &[u8] {
         if self.is_done() { &self.trailers } else { &[] }

@@ -97,7 +97,7 @@ pub enum Version {
 #[error("{reason} ({status})")]
 pub struct Rejection {
     pub status: u16,
-    /// For the log; contains none of the peer's bytes.
+    /// The reason, for the log; contains none of the peer's bytes.
     pub reason: &'static str,
 }
 

@@ -300,7 +300,7 @@ impl RequestHead {
         self.validate_expect(buf)
     }
 
-    /// Source: RFC 9112 section 3.2.
+    /// Validates the Host field. Source: RFC 9112 section 3.2.
     fn validate_host(&mut self, buf: &[u8]) -> Result<(), Rejection> {
         if self.fields.has_several(Known::Host) {
             return Err(Rejection::bad("host is repeated"));

@@ -197,7 +197,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Source: RFC 9110 section 5.6.2.
+/// Whether a byte may occur in a token. Source: RFC 9110 section 5.6.2.
 pub(crate) const fn is_tchar(byte: u8) -> bool {
     matches!(byte,
         b'!' | b'#' | b'$' | b'%' | b'&' | b'\'' | b'*' | b'+' | b'-' | b'.' | b'^' | b'_' | b'`'

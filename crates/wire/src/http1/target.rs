@@ -13,7 +13,7 @@ use super::{Rejection, Span};
 /// The location of the normalised path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Path {
-    /// As sent, in the head's buffer.
+    /// The path as sent, in the head's buffer.
     Sent(Span),
     /// Rewritten, in the head's scratch buffer.
     Changed,
@@ -27,7 +27,7 @@ pub(super) enum Path {
 /// A parsed request target.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Target {
-    /// From the absolute-form, with its default port.
+    /// The authority of the absolute-form, with its default port.
     pub(super) authority: Option<(Span, DefaultPort)>,
     pub(super) path: Path,
     /// See `RequestHead::has_ambiguous_path`.
@@ -194,7 +194,7 @@ fn is_port(digits: &[u8]) -> bool {
     value.is_some()
 }
 
-/// Source: RFC 3986 section 3.2.2 `reg-name`, without escapes and comma.
+/// Whether `bytes` are a host name. Source: RFC 3986 section 3.2.2 `reg-name`, without escapes and comma.
 #[allow(
     clippy::indexing_slicing,
     clippy::cast_possible_truncation,
@@ -390,7 +390,7 @@ pub(super) const fn hex(digit: u8) -> Option<u8> {
     }
 }
 
-/// Source: RFC 3986 section 2.3.
+/// Whether a byte is unreserved. Source: RFC 3986 section 2.3.
 const fn is_unreserved(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
 }

@@ -9,11 +9,11 @@ pub(super) type Read<T = ()> = Result<T, OffsetError>;
 pub(super) struct Cursor<'t> {
     pub(super) text: &'t str,
     pub(super) at: usize,
-    /// In the text of an internal parameter entity: where the document, or the external entity, refers
-    /// to it. Errors are reported there.
+    /// The place at which the document, or the external entity, refers to the internal parameter entity being read, if
+    /// any. Errors are reported there.
     pub(super) blame: Option<usize>,
-    /// In an external entity: where the document refers to it, and the rules of section 2.8 for
-    /// external text apply.
+    /// The place at which the document refers to the external entity being read, if any. The rules of section 2.8 for
+    /// external text then apply.
     pub(super) external: Option<usize>,
     pub(super) broken: Option<&'t OffsetError>,
     pub(super) name_bytes: u32,

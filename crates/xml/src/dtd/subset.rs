@@ -63,7 +63,7 @@ struct ExternalId {
     public: Option<String>,
 }
 
-/// Productions 75 and 83.
+/// Reads an external identifier (productions 75 and 83).
 fn external_id(cursor: &mut Cursor<'_>, notation: bool) -> Read<ExternalId> {
     let text = cursor.text;
     let owned = |range: Range<usize>| text.get(range).unwrap_or("").to_owned();
@@ -197,8 +197,8 @@ impl Subset<'_> {
         cursor.expect(">", "`>` is missing")
     }
 
-    /// In an external entity: the declaration at the cursor with its parameter entities replaced, and
-    /// where it ends; none if it has none.
+    /// The declaration at the cursor with its parameter entities replaced, and its end, in an external entity; `None`
+    /// if the declaration has no parameter entities.
     fn substituted(&mut self, cursor: &Cursor<'_>) -> Read<Option<(String, usize)>> {
         if cursor.external.is_none() {
             return Ok(None);
@@ -243,7 +243,7 @@ impl Subset<'_> {
         Ok(())
     }
 
-    /// Section 3.4.
+    /// Reads a conditional section (section 3.4).
     fn conditional_section(&mut self, cursor: &mut Cursor<'_>) -> Read {
         let at = cursor.at;
         cursor.expect("<![", "`<![` is missing")?;
@@ -380,7 +380,7 @@ impl Subset<'_> {
         Replacement::external(found).map(|found| Some(Rc::new(found))).map_err(error)
     }
 
-    /// Section 4.2.
+    /// Reads an entity declaration (section 4.2).
     fn entity(&mut self, cursor: &mut Cursor<'_>) -> Read {
         cursor.space()?;
         let parameter = cursor.eat("%");
@@ -485,7 +485,7 @@ impl Subset<'_> {
         start..self.dtd.text.len()
     }
 
-    /// Section 3.3.
+    /// Reads an attribute-list declaration (section 3.3).
     fn attlist(&mut self, cursor: &mut Cursor<'_>) -> Read {
         cursor.space()?;
         let element = cursor.qname()?;
@@ -633,7 +633,7 @@ fn ignore_section(cursor: &mut Cursor<'_>) -> Read {
     Ok(())
 }
 
-/// Productions 58 and 59.
+/// Reads the list of an enumerated type (productions 58 and 59).
 fn enumeration(cursor: &mut Cursor<'_>) -> Read {
     cursor.expect("(", "a type of attribute is missing")?;
     loop {
@@ -647,7 +647,7 @@ fn enumeration(cursor: &mut Cursor<'_>) -> Read {
     }
 }
 
-/// Section 3.2: the content model is checked and dropped.
+/// Reads an element declaration (section 3.2). The content model is checked and dropped.
 fn element(cursor: &mut Cursor<'_>) -> Read {
     cursor.space()?;
     cursor.qname()?;
@@ -682,7 +682,7 @@ fn mixed(cursor: &mut Cursor<'_>) -> Read {
     }
 }
 
-/// Productions 47 to 50. `open` has the separator of each open group.
+/// Reads a content model of element content (productions 47 to 50). `open` has the separator of each open group.
 fn children(cursor: &mut Cursor<'_>) -> Read {
     let mut open: Vec<Option<u8>> = Vec::new();
     loop {

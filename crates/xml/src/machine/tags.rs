@@ -192,7 +192,7 @@ impl Machine {
         Ok((self.namespaces.raw(written, colon), end))
     }
 
-    /// All attributes as written, after the element's name. Returns the offset of the tag's `>`, and whether `/`
+    /// Reads all attributes as written, after the element's name. Returns the offset of the tag's `>`, and whether `/`
     /// precedes it.
     fn attributes(
         &mut self,

@@ -8,7 +8,7 @@ use crate::scan;
 
 /// How a stretch of characters ended.
 enum Edge {
-    /// Before markup, or at the end of the text.
+    /// Markup follows, or the text ends.
     Here,
     /// More characters follow.
     Onward,

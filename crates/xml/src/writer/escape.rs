@@ -53,7 +53,7 @@ fn is_plain(text: &str) -> bool {
 
 const BLOCK: usize = 16;
 
-/// Not inlined, so that it costs nothing for a short text.
+/// Whether all blocks are plain. Not inlined, so that it costs nothing for a short text.
 #[inline(never)]
 fn are_plain_blocks(blocks: &[[u8; BLOCK]]) -> bool {
     blocks.iter().all(is_plain_block)

@@ -51,7 +51,8 @@ impl<'t> Compiler<'t> {
         Ok(())
     }
 
-    /// Section 2.5: in forwards-compatible mode an invalid instruction is an error only when it is reached.
+    /// Compiles an instruction. In forwards-compatible mode, an invalid one is an error only when it is reached
+    /// (section 2.5).
     pub(super) fn instruction(&mut self, node: Node<'t>) -> Compiled {
         if !is_forwards_compatible(node) {
             return self.one_instruction(node);
@@ -164,7 +165,7 @@ impl<'t> Compiler<'t> {
         }
     }
 
-    /// Section 15: an unknown instruction is replaced by its `xsl:fallback`. Without one, instructions of XSLT 2.0 and
+    /// Replaces an unknown instruction by its `xsl:fallback` (section 15). Without one, instructions of XSLT 2.0 and
     /// 3.0 are errors; those of other versions and extension elements fail when they are reached.
     fn unknown(&mut self, node: Node<'t>) -> Compiled {
         let mut fallbacks = node.children().filter(|child| is_xsl(*child, "fallback")).peekable();

@@ -18,7 +18,7 @@ struct Names<'c, 't> {
     compiler: &'c Compiler<'t>,
     node: Node<'t>,
     variables: bool,
-    /// False in patterns: section 12.4.
+    /// Whether `current()` is allowed, which it isn't in patterns (section 12.4).
     current: bool,
     /// `current()` was rejected.
     rejected_current: Cell<bool>,

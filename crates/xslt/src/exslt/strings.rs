@@ -214,11 +214,11 @@ fn characters(text: &str) -> impl Iterator<Item = &str> {
     text.split_inclusive(|_| true)
 }
 
-/// Source: RFC 2396 section 2.3, unreserved, and 2.2 with RFC 2732's brackets, reserved.
+/// Unreserved and reserved characters of URIs. Source: RFC 2396 sections 2.3 and 2.2, and RFC 2732 for brackets.
 const MARKS: &str = "-_.!~*'()";
 const RESERVED: &str = ";/?:@&=+$,[]";
 
-/// For encodings other than UTF-8 the result is empty, as EXSLT allows.
+/// Whether the encoding is UTF-8. For others the result is empty, as EXSLT allows.
 fn is_utf8(encoding: Option<String>) -> bool {
     encoding.is_none_or(|name| name.eq_ignore_ascii_case("utf-8"))
 }

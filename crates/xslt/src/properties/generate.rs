@@ -347,7 +347,7 @@ fn number(generator: &mut Generator<'_>) -> &'static str {
     ])
 }
 
-/// Never selects ancestors, so that templates terminate.
+/// A path that never selects ancestors, so that templates terminate.
 fn below(generator: &mut Generator<'_>) -> &'static str {
     generator.pick(&[
         "*",

@@ -146,7 +146,7 @@ impl<'d> Machine<'_, 'd> {
         }
     }
 
-    /// Section 7.5.
+    /// `xsl:copy` (section 7.5).
     pub(super) fn copy(&mut self, end: usize) -> RunResult {
         let item = self.registers.context.item;
         match (item.kind(), item.node()) {
@@ -308,7 +308,7 @@ impl<'d> Machine<'_, 'd> {
         self.computed_attribute(xml::QNameRef::new(&prefix, &namespace, &local), &value)
     }
 
-    /// Sections 7.1.2 and 7.1.3: prefix, namespace and local name.
+    /// Prefix, namespace and local name of a computed element or attribute (sections 7.1.2 and 7.1.3).
     fn computed_name(
         &mut self,
         name: &'d ResultName,

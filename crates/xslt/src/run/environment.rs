@@ -161,7 +161,7 @@ fn expand(scope: &StaticScope, text: &str) -> Evaluated<ExpandedName> {
     }
 }
 
-/// Section 12.4.
+/// `system-property()` (section 12.4).
 fn system_property(name: &ExpandedName) -> Value<'static> {
     match (name.namespace.as_str(), name.local.as_str()) {
         (crate::load::XSL, name) if is_out(&["system property xsl:", name]) => {
@@ -240,7 +240,7 @@ impl<'d> State<'d> {
         Ok(())
     }
 
-    /// Section 12.2.
+    /// `key()` (section 12.2).
     fn key(
         &mut self,
         name: &ExpandedName,
@@ -330,7 +330,7 @@ impl<'d> State<'d> {
         Ok(index)
     }
 
-    /// Section 12.1.
+    /// `document()` (section 12.1).
     fn document(
         &mut self,
         what: Option<Value<'d>>,

@@ -144,7 +144,7 @@ impl<'d> Machine<'_, 'd> {
         Ok(())
     }
 
-    /// Without `count`, nodes of the same kind and name as the current one.
+    /// Whether a node is counted. Without `count`, nodes of the same kind and name as the current one are.
     fn is_counted(&mut self, op: &'d NumberOp, item: Item<'d>) -> RunResult<bool> {
         if op.count.is_some() {
             return self.matches(op.count.as_ref(), item);

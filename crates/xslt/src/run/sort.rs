@@ -135,7 +135,7 @@ fn numbers(one: f64, other: f64) -> Ordering {
     known.unwrap_or_else(|| other.is_nan().cmp(&one.is_nan()))
 }
 
-/// By code points; with a case order, regardless of case first.
+/// Compares by code points; with a case order, first regardless of case.
 fn texts(one: &str, other: &str, case: Option<CaseFirst>) -> Ordering {
     // Reads both only up to the first difference, since a long key may be compared with all others.
     let folded = || {

@@ -285,7 +285,7 @@ impl Client {
         Ok(())
     }
 
-    /// Source: RFC 7541 section 4.2.
+    /// Adapts to the size of the server's dynamic table. Source: RFC 7541 section 4.2.
     fn resize_table(&mut self, bytes_max: u32) {
         let bytes_max = (bytes_max as usize).min(H2_TABLE_BYTES_MAX);
         if bytes_max == self.table_bytes_max {

@@ -58,7 +58,7 @@ enum Indexing {
 
 /// A string in a block.
 enum Text<'a> {
-    /// Not encoded.
+    /// A text that is not encoded.
     Plain(&'a [u8]),
     Huffman(&'a [u8]),
 }

@@ -35,11 +35,11 @@ const LENGTHS: [u8; SYMBOLS] = [
 
 /// Look-up tables for decoding.
 struct Tables {
-    /// By the next eight bits: the length of the code in the low byte, and its symbol; 0 if the code is longer.
+    /// Indexed by the next eight bits: the length of the code in the low byte, and its symbol; 0 if the code is longer.
     short: [u16; 256],
-    /// By length: the bits after the last code of that length, left-aligned in a word.
+    /// Indexed by length: the bits after the last code of that length, left-aligned in a word.
     ends: [u64; LONGEST + 1],
-    /// By length: the first code, left-aligned, and the place of its symbol in `sorted`.
+    /// Indexed by length: the first code, left-aligned, and the place of its symbol in `sorted`.
     firsts: [(u64, u16); LONGEST + 1],
     /// All symbols in the order of their codes.
     sorted: [u16; SYMBOLS],
