@@ -1,5 +1,5 @@
-//! Generates docs/conformance.md from the engines' test cases: the cases for each feature of the recommendations, and the
-//! differences to other implementations.
+//! Generates docs/conformance.md from the engines' test cases: the cases for each feature of the recommendations, and
+//! the differences from other implementations.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ engines to other implementations. Generated from the case files by `cargo xtask 
 Each case named here **fails when its feature is removed**, and `cargo test` proves it each time: the tests build the
 engines with the cargo feature `knock-out`, which removes one feature at a time. A step along a removed axis selects no
 node; a removed operator or function returns the empty node-set; a removed instruction, declaration or attribute is
-ignored. So a case counts only if its result depends on what the feature *does*. The same tests fail if an engine
+ignored. So a case counts only if its result depends on the effect of the feature. The same tests fail if an engine
 recognises a feature that is not listed here, or if a listed feature has no case. Release builds contain none of this.
 ";
 
@@ -61,7 +61,7 @@ const PARTS: &[Part] = &[
     },
 ];
 
-/// A further case file: what it holds, and which of its lines are one case each.
+/// A further case file: a description of its contents, and a count of its cases.
 struct Further {
     file: &'static str,
     what: &'static str,
@@ -159,7 +159,7 @@ pub(crate) fn drift(tree: &Tree) -> Vec<Finding> {
 struct Feature<'t> {
     section: &'t str,
     name: &'t str,
-    /// Of its heading, from 1.
+    /// Line of the section's heading, from 1.
     line: usize,
     cases: usize,
 }

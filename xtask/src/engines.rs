@@ -37,7 +37,7 @@ const ALONE: &[(&[&str], f64)] = &[
 const CORE: &str = "1";
 const ROUNDS: u64 = 3;
 
-/// What can be measured, by the names for `--cells`.
+/// Names of the comparisons, as `--cells` takes them.
 const CELLS: [&str; 5] = ["read", "heap", "transform", "select", "alone"];
 
 /// The lines of a document between which the tables are.

@@ -1,6 +1,6 @@
-//! Coverage-guided fuzzing with libFuzzer, without cargo-fuzz and on the stable toolchain. Of the flags that cargo-fuzz
-//! passes to rustc, only those of the sanitizers need nightly, and sanitizers look for memory errors in `unsafe` code,
-//! which is forbidden here.
+//! Coverage-guided fuzzing with libFuzzer, without cargo-fuzz and on the stable toolchain. Only the sanitizer flags
+//! that cargo-fuzz passes to rustc need nightly, and sanitizers look for memory errors in `unsafe` code, which is
+//! forbidden here.
 //!
 //! Without `--runs`: a fixed time per target and a fresh seed. Starts from fuzz/seeds/TARGET and the corpus of earlier
 //! runs (fuzz-corpus/TARGET below cargo's target folder), and writes failing inputs to fuzz-artifacts/TARGET. The

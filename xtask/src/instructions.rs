@@ -1,5 +1,5 @@
-//! Instructions per request of each stage, counted by callgrind and compared with the limits in `benches`. The cost of one
-//! iteration is the difference between a long and a short run, so startup is not counted.
+//! Instructions per request of each stage, counted by callgrind and compared with the limits in `benches`. The cost of
+//! one iteration is the difference between a long and a short run, so startup is not counted.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

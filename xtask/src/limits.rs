@@ -24,8 +24,8 @@ const PAGE: &str = "docs/limits.md";
 const HEAD: &str = "\
 # Limits
 
-Every time, size and count that a peer or a file could stretch: what it limits, what happens at the limit, and the
-source of the figure. Generated from the `limits.rs` of each crate by `cargo xtask limits`; change it there.
+Every time, size and count that a peer or a file could stretch: the limited quantity, the consequence of exceeding
+it, and the source of the figure. Generated from the `limits.rs` of each crate by `cargo xtask limits`; change it there.
 ";
 
 /// Writes the page.

@@ -28,8 +28,13 @@ struct Command {
 const COMMANDS: &[Command] = &[
     Command {
         name: "tidy",
-        help: "check the direction rules, generated pages and fuzz targets",
+        help: "[--lower]: check the direction rules, generated pages, prose and fuzz targets; lower the ceilings of prose",
         run: tidy::run,
+    },
+    Command {
+        name: "prose",
+        help: "[PATH..]: print the markers of unclear prose and the long lines, and their counts",
+        run: tidy::prose,
     },
     Command { name: "limits", help: "write docs/limits.md from every limits.rs", run: limits::run },
     Command {

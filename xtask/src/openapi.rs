@@ -16,12 +16,12 @@ An API is described by one OpenAPI 3.0, OpenAPI 3.1 or Swagger 2.0 file, in YAML
 reports everything that is wrong with it, with line, column and what to write instead.
 
 - **Security**: every operation requires a token of a configured issuer unless `x-wso2-disable-security: true`,
-  `x-auth-type: None` or `security: []` says otherwise. Of several scopes one suffices, unless `x-penstock-scopes: all`.
+  `x-auth-type: None` or `security: []` opens it. Any one of several scopes suffices, unless `x-penstock-scopes: all`.
   `oauth2`, `openIdConnect` and `http` with `bearer` are tokens; `apiKey` is an [API key](credentials.md), in a header
-  field, the query or a cookie, which has no scopes. Of several alternatives one suffices; one that asks for two
+  field, the query or a cookie, which has no scopes. Any one of several alternatives suffices; one that asks for two
   credentials at once is an error. `http` with `basic` is the [password](credentials.md) of a user. Client certificates
-  count by `x-wso2-mutual-ssl` alone: an alternative that asks for one is ignored with a warning, and an error if there
-  is no other.
+  count by `x-wso2-mutual-ssl` alone: an alternative that asks for one is ignored with a warning, and an error if it is
+  the only one.
 - **Base path**: `x-wso2-basePath`, else the path of the first server, else `/TITLE/VERSION`.
 - **Endpoints**: `x-wso2-production-endpoints` and `x-wso2-sandbox-endpoints`, else `servers`.
 - **Paths**: a literal segment takes precedence over a parameter; `/*` at the end matches any remainder. Two paths that
@@ -47,10 +47,10 @@ those of `Client-certificates`.
 | `responseCachingEnabled`, `cacheTimeout` | `x-wso2-response-cache` |
 | `policies` | only `DefaultSubscriptionless` or `AsyncDefaultSubscriptionless`: no subscription is needed |
 
-They take precedence over extensions in the description; what `api.yaml` does not have, such as
+They take precedence over extensions in the description; settings that `api.yaml` lacks, such as
 `x-penstock-strict-paths`, can be written there. Paths, scopes, plans of operations and `x-auth-type` are those of the
-description, as at an import into API Manager. What a gateway does not need, such as `visibility` and
-`businessInformation`, is accepted. Everything else that would change what happens to requests is an error with its
+description, as at an import into API Manager. Members that a gateway does not need, such as `visibility` and
+`businessInformation`, are accepted. Everything else that would change the handling of requests is an error with its
 line: another `type` than `HTTP`, policies, mediation, threat protection, schema validation, mocks, `audiences` and
 `keyManagers` other than `all`.
 
@@ -58,10 +58,10 @@ line: another `type` than `HTTP`, policies, mediation, threat protection, schema
 
 | status | meaning |
 |---|---|
-| served | The gateway does what it says. |
+| served | It has its documented effect. |
 | accepted | Read without a diagnostic; it changes nothing that a gateway does. |
 | warning | Not supported and ignored, with a warning. The API is served. |
-| error | Not supported, and ignoring it would weaken security, drop a limit or change what the API does: the API is rejected. |
+| error | Not supported, and ignoring it would weaken security, drop a limit or change the behaviour of the API: the API is rejected. |
 
 An extension at the wrong level, a misspelt `x-wso2-` or any unknown `x-penstock-` extension is reported. Extensions of
 other products are ignored.

@@ -1,7 +1,9 @@
 //! Rust source as tidy's rules read it: every path (`a::b::c`) outside test code, with its line, and `use` groups
 //! expanded. Parsed by syn; the arguments of macros, which syn leaves unparsed, are read as tokens.
 
-use proc_macro2::{Ident, TokenStream, TokenTree};
+use std::ops::RangeInclusive;
+
+use proc_macro2::{Delimiter, Group, Ident, TokenStream, TokenTree};
 use syn::visit::{self, Visit};
 use syn::{Attribute, Expr, ImplItem, Item, Macro, Meta, Stmt, TraitItem, UseTree};
 
@@ -67,6 +69,43 @@ pub(crate) fn unsafe_lines(source: &str) -> syn::Result<Vec<usize>> {
     let mut lines = Vec::new();
     collect(syn::parse_str(source)?, &mut lines);
     Ok(lines)
+}
+
+/// The lines of each item or statement below `#[rustfmt::skip]`, that attribute included.
+///
+/// # Errors
+/// `source` is not Rust.
+pub(crate) fn unformatted(source: &str) -> syn::Result<Vec<RangeInclusive<usize>>> {
+    fn collect(tokens: TokenStream, found: &mut Vec<RangeInclusive<usize>>) {
+        let mut begin = None;
+        for token in tokens {
+            match token {
+                TokenTree::Group(group) if is_skip(&group) => {
+                    begin = begin.or(Some(group.span().start().line));
+                }
+                TokenTree::Group(group) => {
+                    let end = group.span().end().line;
+                    if let Some(begin) = begin.take_if(|_| group.delimiter() == Delimiter::Brace) {
+                        found.push(begin..=end);
+                    }
+                    collect(group.stream(), found);
+                }
+                TokenTree::Punct(mark) if mark.as_char() == ';' => {
+                    found.extend(begin.take().map(|begin| begin..=mark.span().end().line));
+                }
+                TokenTree::Ident(_) | TokenTree::Punct(_) | TokenTree::Literal(_) => {}
+            }
+        }
+    }
+    let mut found = Vec::new();
+    collect(syn::parse_str(source)?, &mut found);
+    Ok(found)
+}
+
+/// `group` is the `[rustfmt::skip]` of an attribute.
+fn is_skip(group: &Group) -> bool {
+    group.delimiter() == Delimiter::Bracket
+        && group.stream().to_string().replace(' ', "") == "rustfmt::skip"
 }
 
 struct Paths(Vec<Mention>);
@@ -255,6 +294,12 @@ mod tests {
     fn unsafe_is_found_only_in_code() {
         let source = "// unsafe\nfn f() {\n unsafe { g(\"unsafe\") }\n}\nm!(unsafe {});\n#![deny(unsafe_code)]";
         assert_eq!(unsafe_lines(source).unwrap(), [3, 5]);
+    }
+
+    #[test]
+    fn unformatted_items_end_with_their_brace_or_semicolon() {
+        let source = "#[rustfmt::skip]\nfn f() {\n}\nconst A: u8 = 1;\nfn g() {\n    #[rustfmt::skip]\n    let b = [\n        1,\n    ];\n}";
+        assert_eq!(unformatted(source).unwrap(), [1..=3, 6..=9]);
     }
 
     #[test]

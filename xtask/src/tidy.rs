@@ -4,7 +4,9 @@
 mod direction;
 mod housekeeping;
 mod modules;
+mod prose;
 
+use std::cell::OnceCell;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -12,6 +14,7 @@ use crate::workspace::{self, Package};
 use crate::{Outcome, conformance, limits, openapi};
 
 pub(crate) use housekeeping::registered_targets;
+pub(crate) use prose::run as prose;
 
 /// Longest file, in lines. Longer: advice to split it.
 const LONG_FILE_LINES: usize = 800;
@@ -21,6 +24,8 @@ pub(crate) struct Tree {
     pub(crate) root: PathBuf,
     pub(crate) files: Vec<PathBuf>,
     pub(crate) packages: Vec<Package>,
+    /// Markers and long lines, counted when first needed.
+    prose: OnceCell<prose::Sets>,
 }
 
 impl Tree {
@@ -31,7 +36,11 @@ impl Tree {
     pub(crate) fn read(root: &Path) -> Result<Self, String> {
         let files = workspace::files(root);
         let packages = workspace::packages(root, &files)?;
-        Ok(Self { root: root.to_path_buf(), files, packages })
+        Ok(Self::new(root.to_path_buf(), files, packages))
+    }
+
+    fn new(root: PathBuf, files: Vec<PathBuf>, packages: Vec<Package>) -> Self {
+        Self { root, files, packages, prose: OnceCell::new() }
     }
 
     /// The text of `file`; empty if it is not UTF-8 or was deleted meanwhile.
@@ -80,15 +89,21 @@ const RULES: &[Rule] = &[
     ("required documents", housekeeping::documents),
     ("Markdown width", housekeeping::markdown_width),
     ("no machine-specific paths", housekeeping::machine_paths),
+    ("plain English and line length", prose::over_ceiling),
 ];
 
-/// Applies every rule.
+/// Applies every rule. `--lower` first lowers the ceilings of markers and long lines to the present counts.
 ///
 /// # Errors
-/// The findings, one per line.
-pub(crate) fn run(root: &Path, _arguments: &[String]) -> Outcome {
+/// The findings, one per line; or an unknown argument.
+pub(crate) fn run(root: &Path, arguments: &[String]) -> Outcome {
     let tree = Tree::read(root)?;
-    for advice in long_files(&tree) {
+    match arguments {
+        [] => {}
+        [flag] if flag == "--lower" => prose::lower(&tree)?,
+        _ => return Err(format!("unknown argument `{}`", arguments.join(" "))),
+    }
+    for advice in long_files(&tree).into_iter().chain(prose::slack(&tree)) {
         println!("advice: {advice}");
     }
     let found: Vec<String> = RULES

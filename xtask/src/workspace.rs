@@ -68,7 +68,7 @@ pub(crate) struct Package {
     pub(crate) folder: PathBuf,
     /// Names of `[dependencies]`, `[dev-dependencies]` and `[build-dependencies]`, each with its line.
     pub(crate) dependencies: Vec<(String, usize)>,
-    /// Its Cargo.toml has `[lints] workspace = true`.
+    /// The package's Cargo.toml has `[lints] workspace = true`.
     pub(crate) shared_lints: bool,
 }
 

@@ -46,8 +46,8 @@ fn contains((network, prefix): Block, address: IpAddr) -> bool {
     }
 }
 
-/// The client of a proxy that is `trusted`: of the values of `X-Forwarded-For`, the last address that is not one of a
-/// trusted proxy. `None`: there is none.
+/// The client behind a `trusted` proxy: the last address in the values of `X-Forwarded-For` that does not belong to a
+/// trusted proxy. `None` without one.
 #[must_use]
 pub fn forwarded_for<'v>(
     values: impl DoubleEndedIterator<Item = &'v [u8]>,
@@ -100,7 +100,7 @@ mod tests {
             (&["192.0.2.1:5123, 10.0.0.1:80"], Some("192.0.2.1")),
             (&["[2001:db8::1]:5123"], Some("2001:db8::1")),
             (&["192.0.2.1:"], None),
-            // What is before it may be anything.
+            // The values before the client's address are not trusted.
             (&["192.0.2.1, unknown, 10.0.0.1"], None),
         ] {
             let found = forwarded_for(values.iter().map(|value| value.as_bytes()), &trusted);

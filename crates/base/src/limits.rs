@@ -39,7 +39,7 @@ pub const INTERIM_RESPONSES_MAX: u32 = 8;
 
 /// Size of the buffer that a connection borrows for a head and the bytes that arrive with it.
 pub const HEAD_BUFFER_BYTES: u32 = 16 * KIB;
-/// Most bytes of an incomplete head that are kept without a buffer while the rest is waited for.
+/// Maximum number of bytes of an incomplete head that are kept outside of a buffer until the rest arrives.
 pub const PARKED_BYTES_MAX: usize = 2 * KIB as usize;
 /// Size of the buffer that a streaming body borrows while bytes are in flight.
 pub const BODY_BUFFER_BYTES: u32 = 64 * KIB;
@@ -79,8 +79,8 @@ pub const LOG_LINES_PER_S_MAX: u32 = 20;
 
 // --- times --------------------------------------------------------------------------------------
 
-/// Interval at which a worker checks for expired connections, in milliseconds. A deadline passes up to two such intervals
-/// late, and never early.
+/// Interval at which a worker checks for expired connections, in milliseconds. A deadline passes up to two such
+/// intervals late, and never early.
 pub const SWEEP_MS: u32 = 125;
 /// Longest wait for a complete request head after its first byte, in milliseconds. Longer: 408.
 pub const HEAD_MS_MAX: u32 = 15_000;
@@ -108,14 +108,14 @@ pub const RESPONSE_HEAD_MS_MAX: u32 = 120_000;
 /// Default share of retries in the requests of a worker to an endpoint set, in percent. More: the first failure is
 /// the response. Source: the default of Envoy and Linkerd.
 pub const RETRY_BUDGET_PERCENT: u32 = 20;
-/// Retries of a worker to an endpoint set that are allowed besides that share, however few requests there are.
+/// Retries of a worker to an endpoint set that are allowed besides that share, even with few requests.
 pub const RETRY_RESERVE: u32 = 10;
 /// Largest `retryConfig.count` of an API. Larger: a diagnostic.
 pub const RETRIES_MAX: u32 = 10;
 /// Largest number of failures that an API's `suspendEndpointFailure` tolerates. Larger: a diagnostic.
 pub const FAILURES_TOLERATED_MAX: u32 = 1_000_000;
 /// Longest time for which the addresses of a host name are used without a new lookup, in seconds, so that changes of
-/// `/etc/hosts` are followed, too. The time to live of the records, if shorter; at least 1 s.
+/// `/etc/hosts` are followed too. The time to live of the records, if shorter; at least 1 s.
 pub const NAME_TTL_S_MAX: u64 = 60;
 /// First wait before a failed lookup of a host name is repeated, in milliseconds. The last addresses stay in use.
 pub const NAME_RETRY_MS_MIN: u32 = 500;
@@ -131,7 +131,7 @@ pub const HEALTH_CHECK_MS_MAX: u32 = 2_000;
 /// balancers before the upstream, and changes behind an address, are followed.
 pub const UPSTREAM_AGE_MS_MAX: u32 = 10 * 60_000;
 /// Shortest time for which an address of a host name is avoided after a failed connection, in milliseconds. If all
-/// addresses of the name failed, they are used all the same.
+/// addresses of the name failed, they are used anyway.
 pub const ADDRESS_AVOIDED_MS_MIN: u32 = 1_000;
 /// Longest time for which an address of a host name is avoided, in milliseconds; it doubles up to this.
 pub const ADDRESS_AVOIDED_MS_MAX: u32 = 30_000;
@@ -143,10 +143,9 @@ pub const TUNNEL_IDLE_MS_MAX: u32 = 15 * 60_000;
 /// Longest wait for the response to begin after the client has closed its side of the connection, in
 /// milliseconds. Longer: recorded as 499, and the upstream connection is closed. A reset ends it at once.
 pub const HALF_CLOSE_MS_MAX: u32 = 5_000;
-/// After a rejected request: longest time to read and drop what the client still sends, in milliseconds.
+/// Longest time to read and drop further bytes from the client after a rejected request, in milliseconds.
 pub const DRAIN_MS_MAX: u32 = 2_000;
-/// After a rejected request: maximum number of bytes to read and drop, so that the client can read the
-/// response.
+/// Maximum number of bytes to read and drop after a rejected request, so that the client can read the response.
 pub const DRAIN_BYTES_MAX: u32 = 256 * KIB;
 /// Time between `/readyz` failing and the listeners closing, in milliseconds, so that load balancers notice.
 pub const DRAIN_NOTICE_MS: u32 = 500;
@@ -154,8 +153,8 @@ pub const DRAIN_NOTICE_MS: u32 = 500;
 pub const APPLY_MS_MAX: u32 = 5_000;
 /// Longest wait for a worker's metrics, in milliseconds. Longer: omitted from the scrape.
 pub const SCRAPE_MS_MAX: u32 = 2_000;
-/// Time for which the counters of an API or an operation that is gone are still reported, in milliseconds, so that the
-/// last requests are seen by a scrape.
+/// Time for which the counters of a removed API or operation are still reported, in milliseconds, so that the last
+/// requests are seen by a scrape.
 pub const GONE_COUNTERS_MS: u32 = 15 * 60_000;
 /// Longest wait at exit for the process log to be written, in milliseconds. Longer: the rest is lost.
 pub const LOG_FLUSH_MS_MAX: u32 = 1_000;
@@ -168,22 +167,24 @@ pub const DRAIN_S_DEFAULT: u32 = 20;
 pub const CLIENT_CONNECTIONS_MAX: usize = 20_000;
 /// Default for the connections of one client, an IPv4 address or a /64 of IPv6, per worker. More: 503 and close.
 pub const CLIENT_CONNECTIONS_DEFAULT: usize = 10_000;
-/// Maximum number of requests of one worker in progress; fewer if the process may open few files. More: they wait, at most
-/// `CONNECT_MS_MAX`, then 503.
+/// Maximum number of requests of one worker in progress; fewer if the process may open few files. More: they wait, at
+/// most `CONNECT_MS_MAX`, then 503.
 pub const REQUESTS_MAX: usize = 16_384;
 /// Default for the requests of one client in progress, per worker: half of the connections to one endpoint. More: they
 /// wait, at most `CONNECT_MS_MAX`, then 429.
 pub const CLIENT_REQUESTS_DEFAULT: usize = 2_048;
-/// Default for the requests to one API in progress, per worker: the connections to one endpoint. More: they wait, at most `CONNECT_MS_MAX`, then 503.
+/// Default for the requests to one API in progress, per worker: the connections to one endpoint. More: they wait, at
+/// most `CONNECT_MS_MAX`, then 503.
 pub const API_REQUESTS_DEFAULT: usize = 4_096;
 /// Maximum number of inbound endpoints that listen at once. More: a diagnostic.
 pub const INBOUND_LISTENERS_MAX: usize = 256;
 /// Interval of the attempts to open the listener of an inbound endpoint whose port is in use, in milliseconds.
 pub const INBOUND_RETRY_MS: u32 = 1_000;
-/// Maximum number of these attempts. More: it stays closed until artefacts change.
+/// Maximum number of attempts to open the listener of an inbound endpoint. More: it stays closed until artefacts
+/// change.
 pub const INBOUND_RETRIES_MAX: u32 = 600;
-/// Default for one body that is held in memory, in bytes: a request that mediation reads, or a response. Larger: 413, or
-/// 502 for a response.
+/// Default for one body that is held in memory, in bytes: a request that mediation reads, or a response. Larger: 413,
+/// or 502 for a response.
 pub const HELD_BODY_BYTES_DEFAULT: usize = 10 * 1024 * 1024;
 /// Largest body that can be configured to be held in memory, in bytes. Larger: a diagnostic.
 pub const HELD_BODY_BYTES_MAX: usize = 1024 * 1024 * 1024;
@@ -193,23 +194,24 @@ pub const HELD_BYTES_DEFAULT: usize = 64 * 1024 * 1024;
 pub const HELD_BYTES_MAX: usize = 64 * 1024 * 1024 * 1024;
 /// Memory that a body is charged for beyond twice the bytes that have arrived, in bytes, unless its length is known and less.
 pub const HELD_STEP_BYTES: usize = 16 * 1024;
-/// A client may hold so many times as much memory as is left of the worker's: two thirds of it if no other holds any, and
-/// never all. More: its bodies wait, at most `CONNECT_MS_MAX`, then 503. Source: Choudhury and Hahne, Dynamic Queue Length
-/// Thresholds, 1998.
+/// Factor by which one client's held memory may exceed the free part of the worker's: a client alone may hold two thirds
+/// of it, and never all. More: its bodies wait, at most `CONNECT_MS_MAX`, then 503. Source: Choudhury and Hahne, Dynamic
+/// Queue Length Thresholds, 1998.
 pub const HELD_SHARE: usize = 2;
-/// Work that takes longer than about a millisecond and waits for a thread; of one client, as much as there are places left,
-/// which is half if no other has any. More: 503.
+/// Maximum number of pieces of heavy work (longer than about a millisecond) waiting for a thread. One client may have
+/// as many as there are free places, so at most half while no other client has any. More: 503.
 pub const HEAVY_WORK_MAX: usize = 512;
 /// Maximum number of messages that one request sends at the same time, through mediation. More: they wait.
 pub const MEDIATED_EXCHANGES_MAX: usize = 64;
-/// Maximum number of messages that all requests of one worker send at the same time, through mediation, beside others of
-/// their own; fewer while the worker is saturated. More: each request sends one after another. Two thirds of the requests
-/// that may wait for one endpoint.
+/// Maximum number of messages that all requests of one worker send at the same time, through mediation, beside others
+/// of their own; fewer while the worker is saturated. More: each request sends one after another. Two thirds of the
+/// requests that may wait for one endpoint.
 pub const WORKER_MEDIATED_EXCHANGES_MAX: usize = 2_048;
-/// Bytes of a response that nobody reads which are skipped, so that the connection can be used again. More: it is closed.
+/// Maximum number of unread bytes of a response that are skipped so that the connection can be used again. More: it is
+/// closed.
 pub const UNREAD_BYTES_MAX: usize = 64 * 1024;
-/// Computed addresses that mediation of one worker sent to and remembers. More: the one that was not used for the longest
-/// time is forgotten.
+/// Maximum number of computed addresses that mediation of one worker remembers. More: the least recently used one is
+/// forgotten.
 pub const MEDIATED_ORIGINS_MAX: usize = 1_024;
 /// File descriptors kept for files, logs and event queues, besides those of the admin port and of each worker.
 pub const OWN_DESCRIPTORS: usize = 64;
@@ -240,10 +242,10 @@ pub const LOCAL_PORTS_PERCENT_WARNED: usize = 40;
 pub const SOURCE_ADDRESSES_MAX: usize = 64;
 /// Maximum number of concurrent health checks. More: they wait.
 pub const HEALTH_CHECKS_MAX: usize = 64;
-/// Maximum number of idle connections that are kept for health checks and key sets. More: those that have been idle for the
-/// longest time are closed.
+/// Maximum number of idle connections that are kept for health checks and key sets. More: those that have been idle for
+/// the longest time are closed.
 pub const OWN_IDLE_MAX: usize = 64;
-/// Interval between two closures of those that were idle for too long, in milliseconds.
+/// Interval at which connections that were idle for too long are closed, in milliseconds.
 pub const OWN_SWEEP_MS: u64 = 1_000;
 /// Largest number of health checks in a row that an API may require for a change of an endpoint's state. Larger: a
 /// diagnostic.
@@ -254,22 +256,22 @@ pub const NAME_LOOKUPS_MAX: usize = 64;
 pub const NAME_ADDRESSES_MAX: usize = 64;
 /// Maximum number of connections waiting in the kernel's accept queue of one listener.
 pub const ACCEPT_BACKLOG: i32 = 4_096;
-/// Maximum number of concurrent HTTP/2 streams of one connection. Stops one connection from holding the memory of thousands
-/// of requests, and with it, rapid reset from being worth more than that (CVE-2023-44487). Source: RFC 9113 section 6.5.2 recommends at
-/// least 100.
+/// Maximum number of concurrent HTTP/2 streams of one connection. Stops one connection from using the memory of
+/// thousands of requests, and limits the effect of rapid resets (CVE-2023-44487). Source: RFC 9113 section 6.5.2
+/// recommends at least 100.
 pub const H2_STREAMS_MAX: u32 = 128;
 /// Maximum number of unread bytes of one HTTP/2 request body: the stream's flow-control window. More: the
 /// client waits. Stops uploads to slow upstreams from filling the memory.
 pub const H2_STREAM_WINDOW_BYTES: u32 = 256 * KIB;
-/// Maximum number of unread bytes of all request bodies of one HTTP/2 connection: its flow-control window. More: the client
-/// waits. Stops one connection from filling the memory by uploads on all of its streams.
+/// Maximum number of unread bytes of all request bodies of one HTTP/2 connection: its flow-control window. More: the
+/// client waits. Stops one connection from filling the memory by uploads on all of its streams.
 pub const H2_CONNECTION_WINDOW_BYTES: u32 = MIB;
 /// Maximum number of bytes held for sending by all streams of one HTTP/2 connection, to within one head. More: they
-/// wait until the socket has accepted some. At twice as many nothing is read. Stops clients that request much and read
+/// wait until the socket has accepted some. At twice as many, reading stops. Stops clients that request much and read
 /// nothing (CVE-2019-9517, internal data buffering; CVE-2019-9511, tiny windows).
 pub const H2_CONNECTION_SEND_BYTES: usize = 128 * KIB as usize;
-/// Maximum number of unread bytes of one HTTP/2 response, where the lab is the client: the stream's flow-control window.
-/// More: the server waits. Large, so that a measurement never waits for it.
+/// Maximum number of unread bytes of one HTTP/2 response, where the lab is the client: the stream's flow-control
+/// window. More: the server waits. Large, so that a measurement never waits for it.
 pub const H2_RESPONSE_WINDOW_BYTES: u32 = 16 * MIB;
 /// Maximum number of unread bytes of all responses of one HTTP/2 connection, where the lab is the client.
 pub const H2_RESPONSE_CONNECTION_WINDOW_BYTES: u32 = 256 * MIB;
@@ -282,69 +284,75 @@ pub const H2_HEADS_BYTES_MAX: usize = 32 * MIB as usize;
 /// Memory of futures that serve HTTP/2 streams, kept by a worker for reuse, in futures. More: freed.
 pub const H2_SPARE_TASKS_MAX: usize = 256;
 /// Size of the HPACK dynamic table of one HTTP/2 connection, in bytes. A larger one: the connection is closed with
-/// COMPRESSION_ERROR. Stops clients from filling the memory by fields that are to be remembered (CVE-2016-6581, HPACK bomb).
+/// COMPRESSION_ERROR. Stops clients from filling the memory with fields in the table (CVE-2016-6581, HPACK bomb).
 /// Source: the default of RFC 9113 section 6.5.2.
 pub const H2_TABLE_BYTES_MAX: usize = 4 * KIB as usize;
 /// Largest compressed head of an HTTP/2 request that arrives in several frames, in bytes. Larger: the connection is
-/// closed with ENHANCE_YOUR_CALM. Stops heads without end (CVE-2024-27316, continuation flood). Above `HEAD_BYTES_MAX`, so that a head that is too large gets a 431.
+/// closed with ENHANCE_YOUR_CALM. Stops endless heads (CVE-2024-27316, continuation flood). Above `HEAD_BYTES_MAX`, so
+/// that a head that is too large gets a 431.
 pub const H2_BLOCK_BYTES_MAX: usize = 128 * KIB as usize;
-/// Maximum number of HTTP/2 streams remembered after their end, so that later frames get the right error. More: the oldest
-/// are forgotten. Streams that the gateway has reset are remembered apart.
+/// Maximum number of HTTP/2 streams remembered after their end, so that later frames get the right error. More: the
+/// oldest are forgotten. Streams that the gateway has reset are remembered apart.
 pub const H2_RESET_STREAMS_MAX: usize = 64;
 /// Maximum number of HTTP/2 streams that a client may reset before they are served. More: the connection is
 /// closed with ENHANCE_YOUR_CALM. Source: CVE-2023-44487 ("rapid reset").
 pub const H2_PENDING_RESETS_MAX: usize = 32;
-/// Maximum number of streams of one HTTP/2 connection that are reset because of the client's protocol errors, beyond those
-/// that time earns. More: the connection is closed with ENHANCE_YOUR_CALM. Source: CVE-2025-8671 ("made you reset").
+/// Maximum number of streams of one HTTP/2 connection that are reset because of the client's protocol errors, beyond
+/// those allowed per second. More: the connection is closed with ENHANCE_YOUR_CALM. Source: CVE-2025-8671 ("made you
+/// reset").
 pub const H2_ERROR_RESETS_MAX: u32 = 256;
-/// Streams reset because of the client's protocol errors that a second allows: a proxy's connection lasts long and carries
-/// the errors of many clients.
+/// Streams reset because of the client's protocol errors that are allowed per second, since a proxy's connection lasts
+/// long and carries the errors of many clients.
 pub const H2_ERROR_RESETS_PER_S: u32 = 1;
 /// Maximum number of control frames of one HTTP/2 connection (PING, SETTINGS, WINDOW_UPDATE, PRIORITY, RST_STREAM,
-/// CONTINUATION, empty DATA, unknown types, HEADERS that open no stream) beyond those that payload and time earn. More: the connection is closed
-/// with ENHANCE_YOUR_CALM. Source: CVE-2019-9512, CVE-2019-9515, CVE-2019-9518, CVE-2024-27316.
+/// CONTINUATION, empty DATA, unknown types, HEADERS that open no stream) beyond those allowed per second and for
+/// payload. More: the connection is closed with ENHANCE_YOUR_CALM. Source: CVE-2019-9512, CVE-2019-9515, CVE-2019-9518,
+/// CVE-2024-27316.
 pub const H2_CONTROL_FRAMES_MAX: u32 = 1_000;
-/// Control frames that a second earns, for keep-alive.
+/// Control frames that are allowed per second, for keep-alive.
 pub const H2_CONTROL_FRAMES_PER_S: u32 = 20;
-/// Control frames that a piece of a response earns, besides two for every 4 KiB of it.
+/// Control frames that are allowed for a piece of a response, besides two for every 4 KiB of it.
 pub const H2_CONTROL_FRAMES_PER_SENT: u32 = 4;
-/// Control frames that a DATA frame with payload for an open stream earns.
+/// Control frames that are allowed for a DATA frame with payload for an open stream.
 pub const H2_CONTROL_FRAMES_PER_RECEIVED: u32 = 2;
 /// Maximum number of TLS sessions stored for resumption without tickets, and per trust configuration towards
 /// upstreams. More: the oldest are dropped and need a full handshake. About 1 KiB each.
 pub const TLS_SESSIONS_MAX: usize = 1_024;
-/// Wait for the first byte of a request's body, or for all of a short one, before an upstream connection is opened for
-/// it, in milliseconds. Longer: the request goes on without it, as clients may want the response's head first.
+/// Wait for the first byte of a request's body, or for a whole short body, before an upstream connection is opened for
+/// the request, in milliseconds. Longer: the request is sent without the body's beginning, because clients may wait for
+/// the response's head first.
 pub const UPLOAD_START_MS: u32 = 100;
-/// Longest request body that is gathered before an upstream connection is opened for it, in bytes. Longer: only its
-/// beginning is waited for.
+/// Longest request body that is received completely before an upstream connection is opened, in bytes. Longer: an
+/// upstream connection is opened once its first byte has arrived.
 pub const GATHERED_BODY_BYTES_MAX: u64 = 8 * KIB as u64;
-/// Maximum number of requests of one worker that go on before their body has begun. More: they wait for it, at most
-/// `STALL_MS_MAX`, and hold no upstream connection meanwhile.
+/// Maximum number of requests of one worker that are sent before their body has begun. More: they wait for the body, at
+/// most `STALL_MS_MAX`, without an upstream connection.
 pub const EARLY_UPLOADS_MAX: usize = 256;
-/// The same for requests to one API.
+/// Maximum number of requests to one API, per worker, that are sent before their body has begun.
 pub const EARLY_UPLOADS_PER_API_MAX: usize = 128;
-/// The same for requests of one client, an IPv4 address or a /64 of IPv6.
+/// Maximum number of requests of one client (an IPv4 address or a /64 of IPv6), per worker, that are sent before their
+/// body has begun.
 pub const EARLY_UPLOADS_PER_CLIENT_MAX: usize = 64;
-/// A worker that sleeps at most so often per second is saturated: fewer requests are forwarded at once.
+/// A worker that sleeps at most this many times per second is saturated: fewer requests are forwarded at once.
 pub const SATURATED_SLEEPS_MAX: u64 = 64;
-/// A worker that sleeps at least so often per second forwards more requests at once. One that is busy for 98 % of its time
-/// slept between 136 and 1,900 times.
+/// A worker that sleeps at least this many times per second forwards more requests at once. A worker that is busy for
+/// 98 % of its time sleeps between 136 and 1,900 times.
 pub const UNSATURATED_SLEEPS_MIN: u64 = 128;
-/// So many requests are forwarded at once, however saturated the worker is. From about 50 on, more do not add throughput.
+/// Number of requests that are forwarded at once even if the worker is saturated. From about 50 on, more do not add
+/// throughput.
 pub const SATURATED_REQUESTS_MIN: usize = 64;
-/// The same for parts of messages that mediation splits. With as many, connections that are kept are used again; with fewer
-/// parts of each message at once, each takes more time.
+/// Number of parts of split messages that mediation sends at once even if the worker is saturated. With this many, kept
+/// connections are used again; with fewer parts of each message at once, each message takes more time.
 pub const SATURATED_PARTS_MIN: usize = 512;
-/// With fewer requests in progress and waiting, none waits for a turn, however saturated the worker is: waiting would cost
-/// more than it saves. Source: docs/decisions/0018-saturated-workers-forward-fewer.md.
+/// Minimum number of requests in progress and waiting at which requests wait for a turn while the worker is saturated:
+/// with fewer, waiting would cost more than it saves. Source: docs/decisions/0018-saturated-workers-forward-fewer.md.
 pub const SATURATED_DEMAND_MIN: usize = 256;
-/// One turn of so many goes to the request that has waited longest, the others to the newest. Fewer: the longest wait is
-/// shorter, the rate lower.
+/// One turn out of this many goes to the request that has waited longest, the others to the newest. Fewer: the longest
+/// wait is shorter, the rate lower.
 pub const OLDEST_TURN_OF: usize = 4;
 /// Longest wait of a request for its turn while the worker is saturated, in milliseconds. Longer: 503. Shorter: many
-/// clients with expensive requests get errors, although each would be served in time; each rejection costs about as much as
-/// a response.
+/// clients with expensive requests get errors, although each would be served in time; each rejection costs about as
+/// much as a response.
 pub const TURN_MS_MAX: u32 = 10_000;
 /// Maximum number of queued questions, such as for an issuer's current key set. More: the stage decides without the
 /// answer.
@@ -357,49 +365,50 @@ pub const KEY_SET_WAIT_MS_MAX: u32 = 3_000;
 /// Maximum number of concurrent connections to the admin port. More: the one whose client has been slow for the longest
 /// time is closed.
 pub const ADMIN_CONNECTIONS_MAX: usize = 64;
-/// Maximum number of APIs that are gone and whose counters a worker still reports. More: the oldest are dropped.
+/// Maximum number of removed APIs whose counters a worker still reports. More: the oldest are dropped.
 pub const GONE_APIS_MAX: usize = 1_000;
-/// Counters that a worker visits in one turn, for a scrape or to drop what is gone: one for each API, operation and
-/// upstream address; an API that has more is visited alone. Between two turns it serves requests: a visit of 5,000 APIs
-/// at once would take milliseconds.
+/// Counters that a worker visits in one turn, for a scrape or to drop unused ones: one for each API, operation and
+/// upstream address; an API that has more is visited alone. The worker serves requests between two turns, because
+/// visiting 5,000 APIs at once would take milliseconds.
 pub const COUNTERS_PER_TURN: usize = 1_000;
 /// Maximum number of worker threads.
 pub const WORKERS_MAX: usize = 256;
 
-/// Memory of one worker's stored responses, in bytes. Full: the oldest leave.
+/// Memory of one worker's stored responses, in bytes. Full: the oldest are dropped.
 pub const RESPONSE_CACHE_BYTES_MAX: usize = 32 * MIB as usize;
 /// Stored responses of a worker that are looked at in one sweep for those that are of no use any more.
 pub const RESPONSE_CACHE_SWEPT_MAX: usize = 100;
 /// Largest body that is stored, in bytes. Larger: the response is not stored.
 pub const RESPONSE_CACHE_BODY_BYTES_MAX: usize = MIB as usize;
-/// Maximum number of responses to one target that differ by `Vary`. More: the oldest leaves.
+/// Maximum number of responses to one target that differ by `Vary`. More: the oldest is dropped.
 pub const RESPONSE_CACHE_VARIANTS_MAX: usize = 8;
-/// How long a response is stored that does not say it, in seconds, unless the API says it. Source: WSO2's `cacheTimeout`.
+/// Time for which a response without a lifetime is stored, in seconds, unless the API sets another. Source: WSO2's
+/// `cacheTimeout`.
 pub const RESPONSE_CACHE_S: u32 = 300;
 
 // --- tokens and keys ----------------------------------------------------------------------------
 
 /// Longest credential, in bytes. Longer: 900901. It must fit in a head.
 pub const TOKEN_BYTES_MAX: usize = 16 * KIB as usize;
-/// Longest DPoP proof, in bytes. Longer: 900901. Source: one with an RSA key of 8,192 bits has less.
+/// Longest DPoP proof, in bytes. Longer: 900901. Source: a proof with an RSA key of 8,192 bits is shorter.
 pub const PROOF_BYTES_MAX: usize = 4 * KIB as usize;
 /// Oldest DPoP proof, by its `iat`, in seconds. Older: 900901.
 pub const PROOF_AGE_S_MAX: u64 = 60;
 /// How far the clock of a client may be ahead, in seconds. Further: 900901.
 pub const PROOF_AHEAD_S_MAX: u64 = 10;
-/// How long a `DPoP-Nonce` is given out, in seconds. It is accepted for as long again.
+/// Time for which a `DPoP-Nonce` is issued, in seconds. It is accepted for as long again.
 pub const PROOF_NONCE_S: u64 = 120;
-/// DPoP proofs that the gateway remembers, so that each is used once; a million takes about 50 MB. More: 503003 until older
-/// ones are forgotten, some two minutes after they were used.
+/// DPoP proofs that the gateway remembers, so that each is used once; a million takes about 50 MB. More: 503003 until
+/// older ones are forgotten, some two minutes after they were used.
 pub const PROOFS_MAX: usize = 1_000_000;
-/// Parts of these, each with its own lock.
+/// Shards of the remembered proofs, each with its own lock.
 pub const PROOF_SHARDS: usize = 64;
-/// The proofs of one key take at most one in so many of these places, so that one client leaves room for others.
+/// The proofs of one key take at most this fraction (1/n) of the places, so that one client leaves room for others.
 pub const PROOFS_OF_KEY_SHARE: usize = 4;
-/// Longest value of a cookie of a session, in bytes; a longer session has several. Source: browsers limit a cookie with its
-/// name and attributes to 4,096 bytes.
+/// Longest value of a cookie of a session, in bytes; a longer session has several. Source: browsers limit a cookie with
+/// its name and attributes to 4,096 bytes.
 pub const COOKIE_BYTES_MAX: usize = 3_800;
-/// Most cookies of one session. More: the sign-in fails, and the log says so.
+/// Maximum number of cookies of one session. More: the sign-in fails, which is logged.
 pub const SESSION_COOKIES_MAX: usize = 4;
 /// Longest sign-in at a provider, in seconds. Longer: 403, and the user has to begin again.
 pub const SIGN_IN_S_MAX: u64 = 600;
@@ -407,73 +416,78 @@ pub const SIGN_IN_S_MAX: u64 = 600;
 pub const SIGN_INS_MAX: usize = 8;
 /// Longest path and query to which a browser returns after a sign-in, in bytes. Longer: it returns to `/`.
 pub const SIGN_IN_TARGET_BYTES_MAX: usize = 1_024;
-/// How long a session lasts, in seconds, unless the login says it.
+/// Lifetime of a session, in seconds, unless the login sets another.
 pub const SESSION_S: u64 = 8 * 60 * 60;
 /// Longest `session_s` and `max_age_s` of a login, in seconds.
 pub const SESSION_S_MAX: u64 = 30 * 24 * 60 * 60;
-/// Age of a session from which its user is sent to the provider again if its access token is rejected, in seconds. Younger: 401.
+/// Age of a session from which its user is sent to the provider again if its access token is rejected, in seconds.
+/// Younger: 401.
 pub const SESSION_FRESH_S: u64 = 10;
-/// Redemptions of codes under way at the providers of logins, per worker. More: 503003, and the user can load the page again.
+/// Redemptions of codes under way at the providers of logins, per worker. More: 503003, and the user can load the page
+/// again.
 pub const SIGN_IN_CODES_MAX: usize = 64;
-/// Longest request to the provider of a login, in milliseconds. Longer: the sign-in fails; 503003 for a session whose token
-/// has expired.
+/// Longest request to the provider of a login, in milliseconds. Longer: the sign-in fails; 503003 for a session whose
+/// token has expired.
 pub const LOGIN_MS_MAX: u32 = 5_000;
 /// Time before its expiry from which the access token of a session is renewed in the background, in seconds.
 pub const SESSION_MARGIN_S: u64 = 30;
-/// How often a session whose access token has expired is renewed for one request, if it was renewed before and has expired
-/// since. Oftener: 503003.
+/// Maximum number of renewals of a session for one request, if its access token has expired again each time. More:
+/// 503003.
 pub const SESSION_RENEWALS_MAX: usize = 3;
-/// Time for which a renewed session is remembered after a response with its cookie, in seconds: a browser may send the old
-/// one with several requests.
+/// Time for which a renewed session is remembered after a response with its cookie, in seconds: a browser may send the
+/// old one with several requests.
 pub const SESSION_RENEWED_S: u64 = 300;
-/// Time for which a renewed session waits for the next request of its browser, in seconds. A browser that comes later has an
-/// old refresh token: its user has to sign in again.
+/// Time for which a renewed session waits for the next request of its browser, in seconds. A browser that comes later
+/// has an old refresh token: its user has to sign in again.
 pub const SESSION_KEPT_S: u64 = 3_600;
 /// Time for which a request to the provider of a login that failed is not repeated, in seconds.
 pub const LOGIN_PAUSE_S: u64 = 5;
-/// Maximum number of renewed sessions that are remembered. More: sessions whose token has expired get 503003 until older ones
-/// are forgotten.
+/// Maximum number of renewed sessions that are remembered. More: sessions whose token has expired get 503003 until
+/// older ones are forgotten.
 pub const SESSIONS_RENEWED_MAX: usize = 100_000;
 /// Time for which the discovery document of a login is used, in seconds.
 pub const LOGIN_DISCOVERY_S: u64 = 300;
-/// Most addresses, and most referrers, that may be listed for an API key. Others of a signed key are ignored, so that it may
-/// not be used from there; in an application's file they are an error.
+/// Maximum number of addresses, and of referrers, that may be listed for an API key. Others of a signed key are
+/// ignored, so that it may not be used from there; in an application's file they are an error.
 pub const PERMITTED_MAX: usize = 100;
 /// Longest `Referer` that is compared with those of an API key, in bytes. Longer: 900908.
 pub const REFERER_BYTES_MAX: usize = 2 * KIB as usize;
-/// Most places of an operation's API keys. More: an error of the description.
+/// Maximum number of places of an operation's API keys. More: an error of the description.
 pub const KEY_PLACES_MAX: usize = 8;
-/// Most client certificates that an API may list for each type of key. More: an error of the description.
+/// Maximum number of client certificates that an API may list for each type of key. More: an error of the description.
 pub const TRUSTED_CLIENTS_MAX: usize = 256;
-/// APIs with lists of client certificates for which a connection keeps whether its certificate is accepted. More: all are
-/// forgotten, and its chain is verified again.
+/// Maximum number of APIs with lists of client certificates for which a connection remembers whether its certificate is
+/// accepted. More: all are forgotten, and the chain is verified again.
 pub const JUDGED_APIS_MAX: usize = 32;
-/// How long the certificate of a trusted proxy's client is known, in seconds. Then it is verified again.
+/// Time for which the certificate of a trusted proxy's client stays verified, in seconds.
 pub const FORWARDED_CERTIFICATE_S: u64 = 60;
-/// Longest value of the field with such a certificate and those of its issuers, in bytes. Longer: the client has none.
+/// Longest value of the field with the certificate of a trusted proxy's client and its issuers, in bytes. Longer: the
+/// client counts as having none.
 pub const FORWARDED_CERTIFICATE_BYTES_MAX: usize = 16 * 1024;
-/// Memory of one worker's such certificates, in bytes. Full: those not in use are verified again when needed.
+/// Memory of one worker's verified certificates of trusted proxies' clients, in bytes. Full: unused ones are verified
+/// again when needed.
 pub const FORWARDED_CERTIFICATES_BYTES_MAX: usize = 4 * MIB as usize;
-/// Memory of one worker's values of the field that are not accepted, in bytes. Full: as those that are.
+/// Memory of one worker's rejected certificates of trusted proxies' clients, in bytes. Full: unused ones are verified
+/// again when needed.
 pub const REJECTED_CERTIFICATES_BYTES_MAX: usize = MIB as usize;
-/// Most groups of conditions of a plan. More: an error of the configuration.
+/// Maximum number of condition groups of a plan. More: an error of the configuration.
 pub const CONDITION_GROUPS_MAX: usize = 16;
-/// Most conditions of a group. More: an error of the configuration.
+/// Maximum number of conditions of a group. More: an error of the configuration.
 pub const CONDITIONS_MAX: usize = 8;
-/// Most deny policies. More: an error of the configuration.
+/// Maximum number of deny policies. More: an error of the configuration.
 pub const DENY_MAX: usize = 1_000;
-/// Most attributes of an application. More: an error of its file, or 400.
+/// Maximum number of attributes of an application. More: an error of its file, or 400.
 pub const APPLICATION_ATTRIBUTES_MAX: usize = 32;
 /// Longest names and values of an application's attributes, together, in bytes: upstreams get them in a header field.
 /// More: an error of its file, or 400.
 pub const APPLICATION_ATTRIBUTES_BYTES_MAX: usize = 2 * 1024;
-/// How long a backend JWT is valid, in seconds. Source: WSO2's `expiry_time`.
+/// Lifetime of a backend JWT, in seconds. Source: WSO2's `expiry_time`.
 pub const BACKEND_JWT_S: u64 = 900;
-/// Least `expires_s`, in seconds.
+/// Smallest `expires_s`, in seconds.
 pub const BACKEND_JWT_S_MIN: u64 = 60;
 /// Largest `expires_s`, in seconds.
 pub const BACKEND_JWT_S_MAX: u64 = 24 * 60 * 60;
-/// So long before it expires, a backend JWT is signed again, in seconds: an upstream may look at it late.
+/// Time before its expiry from which a backend JWT is signed again, in seconds, since an upstream may check it late.
 pub const BACKEND_JWT_MARGIN_S: u64 = 30;
 /// Memory of one worker's signed backend JWTs, in bytes. Full: all are forgotten, and signed again when needed.
 pub const BACKEND_JWTS_BYTES_MAX: usize = 16 * MIB as usize;
@@ -481,27 +495,31 @@ pub const BACKEND_JWTS_BYTES_MAX: usize = 16 * MIB as usize;
 pub const TOKEN_CACHE_BYTES_MAX: usize = 32 * MIB as usize;
 /// Longest time a verified token stays cached, in seconds. Source: WSO2's token cache, 15 minutes.
 pub const TOKEN_CACHE_S_MAX: u64 = 900;
-/// Default, and largest `cache_s` of `introspection`: longest time an opaque token stays cached, in seconds. A revocation
-/// may be noticed that late. Source: WSO2's token cache, 15 minutes.
+/// Default, and largest `cache_s` of `introspection`: longest time an opaque token stays cached, in seconds. A
+/// revocation may be noticed that late. Source: WSO2's token cache, 15 minutes.
 pub const INTROSPECTION_CACHE_S_MAX: u64 = 900;
-/// Time for which an opaque token that no issuer calls active is rejected without asking again, in seconds.
+/// Time for which an opaque token that no issuer reported as active is rejected without another introspection, in
+/// seconds.
 pub const INACTIVE_TOKEN_S: u64 = 5;
-/// Maximum number of such tokens that a worker remembers. More: the older one at the same place is asked about again.
+/// Maximum number of inactive opaque tokens that a worker remembers. More: the older token at the same place is
+/// introspected again.
 pub const INACTIVE_TOKENS_MAX: usize = 4_096;
-/// Longest introspection by one issuer, in milliseconds. Longer: 503003, if no other issuer calls the token active.
+/// Longest introspection by one issuer, in milliseconds. Longer: 503003, unless another issuer reports the token as
+/// active.
 pub const INTROSPECTION_MS_MAX: u32 = 3_000;
-/// Longest introspection of one token by all issuers, which are asked one after the other, in milliseconds. Longer: 503003,
-/// and the rest is not asked. Twice the limit of one issuer, so that a single one that does not respond leaves time for others.
+/// Longest introspection of one token by all issuers, one after the other, in milliseconds. Longer: 503003, without
+/// requests to the remaining issuers. Twice the limit of one issuer, so that an issuer that does not respond leaves
+/// time for others.
 pub const INTROSPECTION_BY_ALL_MS_MAX: u32 = 6_000;
-/// Maximum number of tokens that one worker asks about at a time. More wait for up to `INTROSPECTION_MS_MAX`, then
-/// 503003.
+/// Maximum number of introspections of one worker in progress. More wait for up to `INTROSPECTION_MS_MAX`, then 503003.
 pub const INTROSPECTIONS_MAX: usize = 64;
-/// Maximum number of them that one client causes. More wait likewise, so that other clients' tokens are asked about.
+/// Maximum number of introspections of one worker in progress that one client causes. More wait likewise, so that the
+/// tokens of other clients are checked.
 pub const INTROSPECTIONS_PER_CLIENT_MAX: usize = 16;
 /// Longest wait for the verification of a password to begin, in milliseconds. Longer: 503003.
 pub const PASSWORD_WAIT_MS_MAX: u32 = 3_000;
-/// Number of passwords that one worker, or one client at one worker, has verified at a time on the threads for heavy work.
-/// More wait for up to `PASSWORD_WAIT_MS_MAX`, then 503003.
+/// Maximum number of passwords of one worker, and of one client at one worker, that are being verified on the threads
+/// for heavy work. More wait for up to `PASSWORD_WAIT_MS_MAX`, then 503003.
 pub const PASSWORD_CHECKS_MAX: usize = 1;
 /// Maximum memory of a password's hash, in KiB. More: a configuration error.
 pub const PASSWORD_MEMORY_KIB_MAX: u32 = 65_536;
@@ -511,44 +529,45 @@ pub const PASSWORD_PASSES_MAX: u32 = 10;
 pub const PASSWORD_LANES_MAX: u32 = 4;
 /// Maximum length of the value of HTTP Basic, in bytes. Longer: 401.
 pub const LOGIN_BYTES_MAX: usize = 1_024;
-/// Largest secret that upstreams get, in bytes. Larger: a configuration error.
+/// Largest secret that is sent to upstreams, in bytes. Larger: a configuration error.
 pub const BACKEND_CREDENTIAL_BYTES_MAX: usize = 4 * KIB as usize;
-/// Longest wait for the token that an upstream gets, in milliseconds. Longer: 303003.
+/// Longest wait for a token for an upstream, in milliseconds. Longer: 303003.
 pub const BACKEND_TOKEN_MS_MAX: u32 = 5_000;
-/// Time for which a failed request for such a token is not repeated, nor the request for one in place of a token that is
-/// younger and that the upstream rejected, in seconds.
+/// Time for which a failed request for an upstream's token is not repeated, in seconds. A token that the upstream
+/// rejected is also not replaced until it is this old.
 pub const BACKEND_TOKEN_PAUSE_S: u64 = 5;
-/// Time before its expiry from which such a token is not used any more, in seconds; half of its lifetime, if that is less.
+/// Time before its expiry from which an upstream's token is no longer used, in seconds; half of its lifetime, if that
+/// is less.
 pub const BACKEND_TOKEN_MARGIN_S: u64 = 30;
-/// Lifetime of such a token whose server does not say it, in seconds.
+/// Lifetime of an upstream's token if the server's response has none, in seconds.
 pub const BACKEND_TOKEN_S: u64 = 300;
-/// Longest time for which such a token is used, in seconds.
+/// Longest time for which an upstream's token is used, in seconds.
 pub const BACKEND_TOKEN_S_MAX: u64 = 86_400;
-/// Maximum number of such tokens of a worker. More: all are asked for again.
+/// Maximum number of upstreams' tokens that a worker keeps. More: all are requested again.
 pub const BACKEND_TOKENS_MAX: usize = 1_024;
 /// Largest introspection response, in bytes. Larger: 503003.
 pub const INTROSPECTION_BYTES_MAX: usize = 64 * KIB as usize;
-/// Longest lifetime of the access tokens of the key manager, in seconds. Longer: a configuration error. For so long gateways
-/// know that a client was removed.
+/// Longest lifetime of the access tokens of the key manager, in seconds. Longer: a configuration error. Gateways
+/// remember a removed client for this time.
 pub const ACCESS_TOKEN_S_MAX: u64 = 30 * 24 * 60 * 60;
-/// Revoked tokens and removed clients of one issuer that are known; a million takes about 100 MB, shared by the workers. More: they are
-/// accepted until some of the others expire, with a diagnostic.
+/// Maximum number of revoked tokens and removed clients of one issuer; a million takes about 100 MB, shared by the
+/// workers. More: they are accepted until some of the others expire, with a diagnostic.
 pub const REVOKED_TOKENS_MAX: usize = 1_000_000;
-/// Plans of a control plane that a gateway follows. More: ignored, with a diagnostic.
+/// Maximum number of plans of a control plane that a gateway follows. More: ignored, with a diagnostic.
 pub const PUBLISHED_PLANS_MAX: usize = 1_000;
-/// Longest wait of a request to a control plane for the next revocation, application or plan, in seconds. Longer: the next
-/// request.
+/// Longest wait of a request to a control plane for the next revocation, application or plan, in seconds. Longer: the
+/// request ends without changes and is repeated.
 pub const FEED_WAIT_S: u64 = 20;
-/// Largest response to such a request, in bytes. Larger: it fails, and what is known stays in use.
+/// Largest response to a request for changes, in bytes. Larger: the request fails, and the previous data stays in use.
 pub const FEED_BYTES_MAX: usize = 4 * MIB as usize;
-/// Pause between two such requests, in milliseconds, so that many changes arrive together.
+/// Pause between two requests for changes, in milliseconds, so that many changes arrive together.
 pub const FEED_PAUSE_MS: u64 = 20;
-/// First retry interval after such a request failed, in milliseconds; it doubles up to `FEED_RETRY_MS_MAX`.
+/// First retry interval after a failed request for changes, in milliseconds; it doubles up to `FEED_RETRY_MS_MAX`.
 pub const FEED_RETRY_MS_MIN: u64 = 250;
-/// Longest such interval, in milliseconds.
+/// Longest retry interval of requests for changes, in milliseconds.
 pub const FEED_RETRY_MS_MAX: u64 = 2_000;
 /// Interval at which all applications of a control plane are fetched again while they cannot be written to disk, and
-/// least time between two writes of a number without applications, in seconds.
+/// shortest time between two writes of only the revision, in seconds.
 pub const FEED_REPAIR_S: u64 = 60;
 /// Longest line of the file in which a gateway keeps the applications of a control plane, in bytes. Longer: the file is
 /// damaged, and all applications are fetched again.
@@ -561,7 +580,7 @@ pub const JWKS_BYTES_MAX: usize = MIB as usize;
 pub const JWKS_KEYS_MAX: usize = 256;
 /// Interval at which a JWKS URL is fetched, in seconds.
 pub const JWKS_REFRESH_S: u64 = 300;
-/// Shortest time between two fetches triggered by unknown `kid`s, in seconds.
+/// Shortest time between two fetches caused by unknown `kid`s, in seconds.
 pub const JWKS_UNKNOWN_KID_S_MIN: u64 = 30;
 /// Longest fetch of a JWKS, in milliseconds. Longer: the fetch fails, and the last good set stays in use.
 pub const JWKS_FETCH_MS_MAX: u32 = 10_000;
@@ -572,12 +591,12 @@ pub const JWKS_START_MS_MAX: u32 = 3_000;
 pub const JWKS_RETRY_S_MIN: u64 = 1;
 /// Default of `refresh_s` of `[vault]`: interval at which secrets without a lease are read, in seconds.
 pub const VAULT_REFRESH_S: u64 = 60;
-/// Largest such interval, in seconds.
+/// Largest `refresh_s` of `[vault]`, in seconds.
 pub const VAULT_REFRESH_S_MAX: u64 = 3_600;
-/// Least time between two logins or readings by which something is renewed, in seconds, and first retry interval after
-/// one that failed; it doubles up to `VAULT_RETRY_S_MAX`.
+/// Shortest time between two logins, or two readings of a secret, in seconds, and first retry interval after a failure;
+/// it doubles up to `VAULT_RETRY_S_MAX`.
 pub const VAULT_RETRY_S_MIN: u64 = 1;
-/// Longest such interval, in seconds.
+/// Longest retry interval of Vault, in seconds.
 pub const VAULT_RETRY_S_MAX: u64 = 10;
 /// Longest request to Vault, in milliseconds. Longer: it fails, and the last values stay in use.
 pub const VAULT_MS_MAX: u32 = 5_000;
@@ -611,7 +630,8 @@ pub const DOCUMENT_BYTES_MAX: u64 = 64 * MIB as u64;
 pub const PEM_BYTES_MAX: u64 = MIB as u64;
 /// Largest file with a shared secret, in bytes. Larger: a diagnostic. The longest hash needs 64 bytes.
 pub const SECRET_BYTES_MAX: u64 = 64 * KIB as u64;
-/// Shortest password of a user of the control plane, in bytes. Shorter: rejected. Source: NIST SP 800-63B section 3.1.1.
+/// Shortest password of a user of the control plane, in bytes. Shorter: rejected. Source: NIST SP 800-63B section
+/// 3.1.1.
 pub const PASSWORD_BYTES_MIN: usize = 8;
 /// Longest password, in bytes. Longer: rejected.
 pub const PASSWORD_BYTES_MAX: usize = 256;
@@ -620,8 +640,9 @@ pub const DIAGNOSTICS_MAX: usize = 1_000;
 /// Maximum number of files in the configured folders: API descriptions, artefacts and applications. More: a diagnostic,
 /// and the rest isn't read. 100,000 applications take some 170 MiB, and four seconds of CPU time at the start.
 pub const API_FILES_MAX: usize = 250_000;
-/// Largest snapshot on disk, in bytes. Larger: it is not written, which is logged and counted. 100,000 applications with
-/// ten subscriptions each have 75 MB. The gateway reads a snapshot into memory when its sources are unavailable at the start.
+/// Largest snapshot on disk, in bytes. Larger: it is not written, which is logged and counted. 100,000 applications
+/// with ten subscriptions each have 75 MB. The gateway reads a snapshot into memory when its sources are unavailable at
+/// the start.
 pub const SNAPSHOT_BYTES_MAX: u64 = 1024 * MIB as u64;
 /// Time after a change before a snapshot is written to disk, in milliseconds.
 pub const SNAPSHOT_QUIET_MS: u32 = 1_000;
@@ -673,9 +694,10 @@ pub const ARCHIVE_SMALL_BYTES: u64 = MIB as u64;
 /// Counts of quotas that a process keeps at once. More: new users and addresses share a count, so that they reach their
 /// limit early. Each takes about 100 bytes, and as many again for each worker that uses it, until its window is over.
 pub const QUOTA_KEYS_MAX: usize = 512 * 1024;
-/// Plans that are gone and stay in use by what still names them. More: the first that left admit nothing any more.
+/// Maximum number of removed plans that stay in use for APIs and applications that still name them. More: those removed
+/// first admit nothing any more.
 pub const GONE_PLANS_MAX: usize = 1_000;
-/// Shards of these counts, each with a lock for counts that a worker meets for the first time.
+/// Shards of the counts of quotas, each with a lock for counts that a worker uses for the first time.
 pub const QUOTA_SHARDS: usize = 64;
 /// Interval at which a gateway reconciles its counts with other gateways by way of Redis, in milliseconds. Longer: they
 /// exceed limits by more (docs/quotas.md).
@@ -690,15 +712,16 @@ pub const QUOTA_CONNECT_WAIT_MS: u32 = 250;
 pub const QUOTA_START_MS_MAX: u32 = 500;
 /// `Retry-After` of a request that is refused because Redis is unavailable, in milliseconds.
 pub const QUOTA_DOWN_MS: u64 = 5_000;
-/// How long Redis keeps a count beyond the length of its window, in milliseconds.
+/// Time for which Redis keeps a count beyond its window, in milliseconds.
 pub const QUOTA_KEEP_MS: u64 = 60_000;
 /// Maximum number of limits of a plan, besides its burst. More: a diagnostic.
 pub const PLAN_LIMITS_MAX: usize = 8;
 /// Maximum number of parts of the key by which a limit counts requests separately. More: a diagnostic.
 pub const KEY_PARTS_MAX: usize = 4;
-/// Maximum number of custom rules. More: a diagnostic. Each is looked at for each request.
+/// Maximum number of custom rules. More: a diagnostic. Each rule is evaluated for each request.
 pub const CUSTOM_RULES_MAX: usize = 16;
-/// Memory that a worker keeps for the values of such keys, in bytes. More: freed after the request.
+/// Memory that a worker keeps for the values of the keys by which limits count, in bytes. More: freed after the
+/// request.
 pub const KEY_VALUES_KEPT_BYTES: usize = 4 * KIB as usize;
 /// Largest amount of a limit, in requests or bytes (16 TiB). Larger: a diagnostic.
 pub const QUOTA_MAX: u64 = 17_592_186_044_415;

@@ -74,7 +74,7 @@ impl Method {
         self as usize
     }
 
-    /// Whether it changes nothing at the upstream (RFC 9110 section 9.2.1).
+    /// Whether the method is safe: it changes nothing at the upstream (RFC 9110 section 9.2.1).
     #[must_use]
     pub fn is_safe(self) -> bool {
         match self {

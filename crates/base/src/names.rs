@@ -1,11 +1,11 @@
 //! Suggestions for misspelt names in error messages.
 
-/// Longest name that is compared with others, in characters. Longer: there is no suggestion. The comparison takes a step for
+/// Longest name that is compared with others, in characters. Longer: no suggestion. The comparison takes a step for
 /// each pair of characters, and names may come from hostile archives.
 const COMPARED_CHARS_MAX: usize = 64;
 
-/// Diagnostics of a file that suggest one of the names that files have, of which there may be many thousands. More: they
-/// suggest none.
+/// Maximum number of diagnostics of a file that suggest a name from other files, of which there may be many thousands.
+/// More: without a suggestion.
 pub const SUGGESTIONS_MAX: usize = 20;
 
 /// The name among `valid` that is closest to `written`, if at most a third of it differs.

@@ -4,7 +4,7 @@
 //! that waits because another file has a path or name that it claims. An invalid version changes only
 //! the diagnostics.
 //!
-//! Architecture invariant: no two served parts have the same claim, in whatever order the files come.
+//! Architecture invariant: no two served parts have the same claim, independent of the order of the files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -15,15 +15,15 @@ use model::{Api, ApiState, Applications, ArtefactSet, Diagnostic, LoadedApi, Sev
 
 use crate::part::{Claim, Content, Part, api_claims};
 
-/// What was found when a file was looked at.
+/// The state of a file when it was read.
 #[derive(Debug)]
 pub(crate) enum Found {
-    /// It was read, and its content is valid or not.
+    /// The file was read; its content may be invalid.
     Read(Box<Content>),
-    /// It is gone at the moment. Its part is still served, unless another file claims its path: a
-    /// rename looks like one missing file and one new file.
+    /// The file is missing at the moment. The part is still served, unless another file claims its path: a rename looks
+    /// like one missing and one new file.
     Missing,
-    /// It is gone for good.
+    /// The file was removed.
     Removed,
 }
 
@@ -32,7 +32,7 @@ pub(crate) enum Found {
 pub(crate) struct Applied {
     /// Whether [`Catalogue::apis`] or [`Catalogue::artefacts`] returns something new.
     pub(crate) changed: bool,
-    /// Files whose newest version is now served, or which are gone for good.
+    /// Files whose newest version is now served, or that were removed.
     pub(crate) loaded: Vec<Arc<Path>>,
     /// Files whose newest version was rejected.
     pub(crate) rejected: Vec<Arc<Path>>,
@@ -42,13 +42,13 @@ pub(crate) struct Applied {
 
 #[derive(Debug, Default)]
 pub(crate) struct Catalogue {
-    /// Not ordered: comparing paths takes long, and there may be many.
+    /// Known files. Not ordered, because comparing paths takes long and there may be many.
     files: HashMap<Arc<Path>, Entry>,
-    /// Those in `files` that are served.
+    /// The APIs in `files` that are served.
     apis: BTreeMap<Arc<Path>, Arc<Api>>,
     artefacts: BTreeMap<Arc<Path>, Arc<ArtefactSet>>,
     applications: Arc<Applications>,
-    /// How many files are served.
+    /// Number of files that are served.
     count: usize,
     /// The file that has a claim.
     owners: HashMap<Claim, Arc<Path>>,
@@ -62,7 +62,7 @@ pub(crate) struct Catalogue {
 #[derive(Debug, Default)]
 struct Entry {
     serving: Option<Part>,
-    /// Valid, but not served yet: another file owns one of its claims.
+    /// A valid version that is not served yet, because another file owns one of its claims.
     candidate: Option<Part>,
     /// Represents a file that was never valid.
     placeholder: Option<Arc<Api>>,
@@ -73,7 +73,7 @@ struct Entry {
 }
 
 impl Applied {
-    /// Adds the effects of the next batch.
+    /// Merges in the effects of the next batch.
     pub(crate) fn extend(&mut self, next: Self) {
         let Self { changed, loaded, rejected, touched } = next;
         self.changed |= changed;
@@ -103,7 +103,7 @@ impl Catalogue {
                 Found::Removed => self.remove(&key, &mut applied),
             }
         }
-        // A promotion may free a path that another file waits for.
+        // Serving a file may free a path that another file waits for.
         while self.promote(&mut applied) {}
         applied.rejected = read.into_iter().filter(|key| self.is_rejected(key)).collect();
         applied.touched.extend(self.waiting.iter().cloned());
@@ -142,17 +142,18 @@ impl Catalogue {
         all
     }
 
-    /// The applications in use: the same allocation until one changes.
+    /// The applications in use. The same allocation until one changes.
     pub(crate) fn applications(&self) -> &Arc<Applications> {
         &self.applications
     }
 
-    /// The diagnostics of a file, a path claimed by another one included. `is_read`: by an artefact, as data.
+    /// The diagnostics of a file, including a path that another file has claimed. `is_read` marks a file that an
+    /// artefact reads as data.
     pub(crate) fn diagnostics(&self, file: &Path, is_read: bool) -> Vec<Diagnostic> {
         let Some(entry) = self.files.get(file) else { return Vec::new() };
         let mut diagnostics = entry.diagnostics.clone();
         diagnostics.extend(entry.candidate.as_ref().and_then(|part| self.contested(file, part)));
-        // All that such a file is warned of is that it has no artefact.
+        // The only warning about such a file is that it has no artefact.
         let has_none = self.artefacts.get(file).is_some_and(|set| set.artefacts.is_empty());
         if is_read && has_none {
             diagnostics.retain(|found| found.severity == Severity::Error);
@@ -160,12 +161,12 @@ impl Catalogue {
         diagnostics
     }
 
-    /// Every known file, in no order.
+    /// Every known file, unordered.
     pub(crate) fn files(&self) -> impl Iterator<Item = &Arc<Path>> {
         self.files.keys()
     }
 
-    /// How many files are served.
+    /// Number of files that are served.
     pub(crate) fn count(&self) -> usize {
         self.count
     }
@@ -222,7 +223,7 @@ impl Catalogue {
         applied.touched.insert(Arc::clone(key));
     }
 
-    /// Serves as many waiting files as possible. Returns whether there was one.
+    /// Serves as many waiting files as possible. Returns whether any was served.
     fn promote(&mut self, applied: &mut Applied) -> bool {
         let mut candidates: Vec<Arc<Path>> = self.waiting.iter().cloned().collect();
         candidates.sort_by_cached_key(|key| self.files.get(key).map_or(0, |entry| entry.arrived));
@@ -303,7 +304,7 @@ impl Catalogue {
         applied.touched.insert(Arc::clone(key));
     }
 
-    /// Withdraws what `key` serves.
+    /// Withdraws the part that `key` serves.
     fn release(&mut self, key: &Arc<Path>, part: &Part) {
         self.count = self.count.saturating_sub(1);
         match part {
@@ -318,7 +319,7 @@ impl Catalogue {
         }
     }
 
-    /// Whether the newest version of the file waits for what another file serves.
+    /// Whether the newest version of the file waits for a claim of another file.
     pub(crate) fn is_waiting(&self, key: &Arc<Path>) -> bool {
         self.waiting.contains(key)
     }

@@ -19,7 +19,7 @@ use crate::{certificates, issuers, session_key};
 #[derive(Debug, thiserror::Error)]
 #[error("{}", .diagnostics.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
 pub struct ConfigurationError {
-    /// Never empty.
+    /// The diagnostics, never empty.
     pub diagnostics: Vec<Diagnostic>,
 }
 
@@ -31,11 +31,11 @@ pub fn read_settings(file: &Path) -> Result<(Settings, Vec<Diagnostic>), Configu
     read_with_secrets(file, &mut Secrets::new(), session_key::find, &|_| None, &|_, _| None)
 }
 
-/// The same for a gateway that is to be started. The key of sessions is generated if there is none. Plans whose file cannot
-/// be read are taken from the newest snapshot that is whole.
+/// As [`read_settings`] for a gateway that is to be started. The session key is generated if there is none. Plans whose
+/// file cannot be read are taken from the newest undamaged snapshot.
 ///
 /// # Errors
-/// All errors in the file, or that no key could be written.
+/// All errors in the file, or the failure to write the key.
 pub fn read_settings_to_serve(
     file: &Path,
 ) -> Result<(Settings, Vec<Diagnostic>), ConfigurationError> {
@@ -73,7 +73,7 @@ pub fn read_settings_to_serve(
     }
 }
 
-/// The text of a file of plans in the bytes of a snapshot.
+/// The text of a plan file in the bytes of a snapshot.
 fn saved_plans(bytes: &[u8], file: &Path) -> Option<Vec<u8>> {
     let (saved, name) = (snapshot::read(bytes).ok()?, snapshots::name(file));
     let mut records = saved.records.iter();
@@ -81,7 +81,7 @@ fn saved_plans(bytes: &[u8], file: &Path) -> Option<Vec<u8>> {
     found.map(|record| record.text.to_vec())
 }
 
-/// Whether a snapshot is from a gateway that used this file of plans, but of a version that did not save its text.
+/// Whether a snapshot is from a gateway that used this plan file, but whose version did not save its text.
 fn lacks_plans(bytes: &[u8], file: &Path) -> bool {
     let (Ok(saved), name) = (snapshot::read(bytes), snapshots::name(file)) else { return false };
     let has = |kind| saved.records.iter().any(|one| one.kind == kind && one.name == name);
@@ -101,11 +101,11 @@ fn lost_plans(file: &Path) -> Diagnostic {
 /// The files of secrets and plans, with their versions before reading.
 pub(crate) type Secrets = Vec<(PathBuf, Option<Version>)>;
 
-/// The text of a file of plans that cannot be read, if it is known.
+/// Returns the saved text of a plan file that cannot be read, if there is one.
 pub(crate) type SavedPlans<'a> = dyn Fn(&Settings, &Path) -> Option<Vec<u8>> + 'a;
 
-/// The same, with the key of sessions that `session_key` finds in the data folder, and with what `vault` knows. Adds the
-/// files of secrets and plans to `secrets`.
+/// As [`read_settings`], with the session key that `session_key` finds in the data folder, and the secrets that `vault`
+/// returns. Adds the files of secrets and plans to `secrets`.
 pub(crate) fn read_with_secrets(
     file: &Path,
     secrets: &mut Secrets,
@@ -157,7 +157,7 @@ pub(crate) fn read_with_secrets(
     if is_valid { Ok((settings, diagnostics)) } else { Err(ConfigurationError { diagnostics }) }
 }
 
-/// Adds the files to `versions`. What `saved` has stands for a file that cannot be read.
+/// Reads plan files, and adds them to `versions`. For a file that cannot be read, the text from `saved` is used.
 fn read_plans(
     plans: &mut PlanFiles,
     versions: &mut Secrets,
@@ -253,7 +253,7 @@ pub(crate) fn parents(roots: &[PathBuf]) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The changed keys that take effect only with a restart.
+/// The changed keys that take effect only after a restart.
 pub(crate) fn restart_needed(before: &Settings, after: &Settings) -> Vec<&'static str> {
     let (old, new) = (&before.gateway, &after.gateway);
     let changes = [
@@ -293,7 +293,7 @@ mod tests {
         let toml = "[gateway]\nhttp = \"127.0.0.1:1\"\n[snapshot]\ndirectory = \"snapshots\"\n";
         std::fs::write(&file, toml).unwrap();
         std::fs::create_dir(folder.path().join("snapshots")).unwrap();
-        // An older version wrote which files were in use, but not the texts of those of plans.
+        // An older version saved the names of plan files, but not their texts.
         for (kinds, expect) in [
             (&[][..], "none"),
             (&[Kind::Root], "plans.toml: error: does not exist, but was in use"),
@@ -314,7 +314,7 @@ mod tests {
                 Err(error) => error.to_string(),
             };
             assert!(found.contains(expect), "{found} instead of {expect}");
-            // What is there counts.
+            // A file that exists takes precedence.
             std::fs::write(&plans, "[[plan]]\nname = \"tiny\"\n").unwrap();
             let (settings, _) = read_settings_to_serve(&file).unwrap();
             assert_eq!(settings.plans.get("Tiny").unwrap().name, "tiny");

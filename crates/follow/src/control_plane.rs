@@ -1,10 +1,10 @@
-//! The applications and plans of a control plane: what is next, and the file that keeps them, so that a gateway that
-//! restarts knows them while the control plane is down.
+//! The applications and plans of a control plane: the state of the transfer, and the file that stores them, so that a
+//! gateway that restarts has them while the control plane is down.
 //!
-//! The file is appended to: a line of JSON for each change, that of a plan after `plan`, and `== REVISION` after each
-//! response, each with a checksum ([`crate::lines`]). What follows the last number is asked for again. If a line is
-//! incomplete, damaged or without checksum, or most of them are outdated, everything is asked for again, and a new file
-//! replaces it.
+//! The file is appended to: a line of JSON for each change, with the prefix `plan` for a plan, and `== REVISION` after
+//! each response, each with a checksum ([`crate::lines`]). Changes after the last revision are requested again. If a
+//! line is incomplete, damaged or without checksum, or most lines are outdated, everything is requested again, and a
+//! new file replaces the old one.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -22,12 +22,12 @@ use crate::feed::Next;
 use crate::lines;
 use crate::sync::BackgroundSync;
 
-/// What the line of a plan begins with.
+/// Prefix of the line of a plan.
 const PLAN: &[u8] = b"plan ";
-/// Lines beyond twice those that are needed from which the file is outdated.
+/// The file is outdated if it has this many lines more than twice the needed ones.
 const SPARE_LINES: usize = 4_096;
 
-/// The response to one request, for what comes after the number `after`.
+/// The response to a request for the changes after `after`.
 #[derive(Debug)]
 pub(crate) struct FeedResponse {
     pub(crate) from: Feed,
@@ -40,37 +40,37 @@ pub(crate) struct FeedResponse {
 pub(crate) struct ControlPlane {
     pub(crate) next: Next,
     pub(crate) log: Log,
-    /// While all applications are transferred.
+    /// The state of a transfer of all applications, while it is in progress.
     pub(crate) full: Option<Full>,
-    /// By their names in lower case.
+    /// Plans by name, in lower case.
     pub(crate) plans: BTreeMap<String, KnownPlan>,
-    /// Whether something came that is not published yet.
+    /// Whether any change is not published yet.
     pub(crate) changed: bool,
-    /// When a failed write may cause the next transfer of all applications, in microseconds.
+    /// Time from which a failed write may cause another transfer of all applications, in microseconds.
     repair_us: u64,
-    /// When a number without applications may be written next, in microseconds.
+    /// Time from which a revision without changes may be written again, in microseconds.
     number_us: u64,
-    /// The URL, of which each application is a resource.
+    /// The URL below which applications are named in diagnostics.
     place: PathBuf,
 }
 
 /// A transfer of all applications.
 #[derive(Debug)]
 pub(crate) struct Full {
-    /// The number with which the control plane last started. After another start, the parts do not fit together.
+    /// The number with which the control plane last started. If it changes, the parts do not fit together.
     pub(crate) start: u64,
-    /// Those that came so far.
+    /// The applications received so far.
     pub(crate) files: HashSet<Arc<Path>>,
-    /// The names of plans that did.
+    /// The names of the plans received so far.
     pub(crate) plans: HashSet<String>,
 }
 
 /// A plan of a control plane.
 #[derive(Debug, Default)]
 pub(crate) struct KnownPlan {
-    /// The last version that is valid.
+    /// The last valid version.
     pub(crate) valid: Option<Plans>,
-    /// What is wrong with the newest one.
+    /// The problems of the newest version.
     pub(crate) problems: Vec<Diagnostic>,
 }
 
@@ -90,19 +90,19 @@ impl ControlPlane {
         }
     }
 
-    /// Whether the file lacks what is known from responses.
+    /// Whether the file lacks changes from responses.
     pub(crate) fn is_ahead(&self) -> bool {
         self.full.is_some() || self.log.check().is_err()
     }
 
-    /// Asks for everything. What is known stays in use.
+    /// Requests everything again. The present data stays in use.
     pub(crate) fn restart(&mut self, now: Now) {
         self.full = None;
         self.next.restart(now);
     }
 
-    /// Whether a response is worth a write: it has changes, or is part of everything; or its number is newer than
-    /// that in the file, at most once in [`limits::FEED_REPAIR_S`].
+    /// Whether a response should be written: if it has changes, or is part of a whole transfer; or, at most once in
+    /// [`limits::FEED_REPAIR_S`], if its revision is newer than that in the file.
     pub(crate) fn is_worth_a_write(&mut self, page: &ApplicationPage, now: Now) -> bool {
         if page.reset || self.full.is_some() || page.len() > 0 {
             return true;
@@ -114,8 +114,7 @@ impl ControlPlane {
         is_due
     }
 
-    /// After a failed write: asks for all applications, which replace the file, at most once in
-    /// [`limits::FEED_REPAIR_S`].
+    /// Requests all applications after a failed write, to replace the file, at most once in [`limits::FEED_REPAIR_S`].
     pub(crate) fn repair(&mut self, now: Now) {
         if self.full.is_none() && self.log.check().is_err() && self.repair_us <= now.mono_us {
             self.repair_us = now.mono_us.saturating_add(limits::FEED_REPAIR_S * 1_000_000);
@@ -123,17 +122,17 @@ impl ControlPlane {
         }
     }
 
-    /// What stands for the file of the application `name`. Different names have different ones.
+    /// The pseudo file of the application `name` in diagnostics, which is unique to the name.
     pub(crate) fn file(&self, name: &str) -> Arc<Path> {
         Arc::from(self.place.join(segment(name)))
     }
 
-    /// What stands for the file of the plan `name`.
+    /// The pseudo file of the plan `name` in diagnostics.
     pub(crate) fn plan_file(&self, name: &str) -> PathBuf {
         self.place.join("plans").join(segment(name))
     }
 
-    /// Whether `file` stands for one of its applications.
+    /// Whether `file` is the pseudo file of an application of this control plane.
     pub(crate) fn has(&self, file: &Path) -> bool {
         file.parent() == Some(&self.place)
     }
@@ -144,10 +143,10 @@ impl ControlPlane {
     }
 }
 
-/// A segment of a path, a different one for each name.
+/// A path segment that is unique to the name.
 fn segment(name: &str) -> String {
     let name = name.replace('%', "%25").replace('/', "%2F");
-    // A segment of dots would not be one of its own.
+    // A segment that consists of dots would have a special meaning.
     let dot = name.strip_prefix('.').map(|rest| format!("%2E{rest}"));
     dot.unwrap_or(name)
 }
@@ -156,13 +155,13 @@ fn segment(name: &str) -> String {
 #[derive(Debug)]
 pub(crate) struct Log {
     file: PathBuf,
-    /// `None`: something is missing in it, so that nothing is added.
+    /// Number of lines. `None` if the file lacks changes, so that nothing is added.
     lines: Option<usize>,
-    /// The last number in it.
+    /// The last revision in the file.
     revision: u64,
-    /// The number of the first line that was damaged when it was read.
+    /// The number of the first line that was damaged when the file was read.
     damaged: Option<usize>,
-    /// How many of them are needed.
+    /// Number of lines that are needed.
     pub(crate) needed: usize,
     /// Whether a new file is being written, which will replace it.
     anew: bool,
@@ -184,18 +183,18 @@ impl Log {
         self.file.parent().unwrap_or(Path::new("."))
     }
 
-    /// Goes on from `earlier`: what it synchronises now, or failed to, is this log's, if it is of the same file.
+    /// Takes over the running or failed synchronisation of `earlier`, if that is a log of the same file.
     pub(crate) fn take_over(&mut self, earlier: &mut Self) {
         if self.file == earlier.file {
             self.sync = std::mem::take(&mut earlier.sync);
         }
     }
 
-    /// Hands what was kept to `each`, in order, without what is damaged. Returns the number up to which all is known; if the
-    /// file is damaged, 0: all is asked for again.
+    /// Passes the undamaged entries to `each`, in order. Returns the revision up to which the file is complete; 0 if it
+    /// is damaged, so that everything is requested again.
     ///
     /// # Errors
-    /// It exists and cannot be read.
+    /// The file exists but cannot be read.
     pub(crate) fn read(&mut self, mut each: impl FnMut(Entry)) -> io::Result<u64> {
         let opened = match File::open(&self.file) {
             Ok(opened) => opened,
@@ -228,7 +227,7 @@ impl Log {
     /// Adds a response.
     ///
     /// # Errors
-    /// Those of the file system. Until all applications come again, nothing is added.
+    /// Errors of the file system. Afterwards nothing is added until all applications have been transferred again.
     pub(crate) fn add(&mut self, page: &ApplicationPage) -> io::Result<()> {
         if page.reset {
             (self.anew, self.lines, self.sync) = (true, Some(0), BackgroundSync::default());
@@ -247,13 +246,13 @@ impl Log {
         Ok(())
     }
 
-    /// Whether all applications should come again, since most of the file is outdated.
+    /// Whether all applications should be transferred again, because most of the file is outdated.
     pub(crate) fn is_outdated(&self) -> bool {
         let most = self.needed.saturating_mul(2).saturating_add(SPARE_LINES);
         !self.anew && self.lines.is_some_and(|lines| lines > most)
     }
 
-    /// Fails if it lacks something.
+    /// Fails if the file lacks changes.
     pub(crate) fn check(&self) -> io::Result<()> {
         if self.lines.is_some() {
             return self.sync.check();
@@ -261,7 +260,7 @@ impl Log {
         Err(io::Error::other("it could not be written before"))
     }
 
-    /// What was damaged when the file was read.
+    /// The damage that was found when the file was read.
     pub(crate) fn damage(&self) -> Option<String> {
         let (line, file) = (self.damaged?, self.file.display());
         Some(format!(
@@ -288,7 +287,7 @@ impl Log {
         opened.write_all(&text)?;
         match (page.more, self.anew) {
             (true, _) => {}
-            // Complete before it replaces the other one.
+            // The new file is complete before it replaces the other one.
             (false, true) => opened.sync_data()?,
             (false, false) => self.sync.start(move || opened.sync_data()),
         }
@@ -307,12 +306,12 @@ enum Line {
     Revision(u64),
 }
 
-/// `None`: the line is damaged.
+/// Parses a line; `None` if it is damaged.
 fn parse(line: &[u8]) -> Option<Line> {
     if let Some(number) = line.strip_prefix(b"== ") {
         return Some(Line::Revision(std::str::from_utf8(number).ok()?.parse().ok()?));
     }
-    // Of versions without plans.
+    // Written by versions without plans.
     if line.starts_with(b"= ") {
         return Some(Line::Revision(0));
     }
@@ -348,7 +347,7 @@ mod tests {
         Log::of(folder, "https://control")
     }
 
-    /// The number and the names in the file, before and after a change of its bytes.
+    /// Checks the revision and the names in the file, after a change of its bytes.
     #[track_caller]
     fn check(change: impl Fn(&mut Vec<u8>), expect: (u64, &str)) {
         let folder = tempfile::tempdir().unwrap();
@@ -413,7 +412,7 @@ mod tests {
         }
     }
 
-    /// As earlier versions wrote it.
+    /// The file as earlier versions wrote it.
     fn without_sums(bytes: &[u8]) -> String {
         let text = String::from_utf8_lossy(bytes);
         let line = |line: &str| line.rsplit_once(" #").unwrap().0.to_owned() + "\n";
@@ -449,12 +448,12 @@ mod tests {
     fn after_a_failed_synchronisation_nothing_is_added_until_everything_comes_again() {
         let folder = tempfile::tempdir().unwrap();
         let mut kept = log(folder.path());
-        // It can be written to, and not be synchronised.
+        // This device can be written to, but not synchronised.
         std::os::unix::fs::symlink("/dev/null", kept.file()).unwrap();
         kept.add(&page(3, "a", false)).unwrap();
         kept.sync.wait();
         kept.check().unwrap_err();
-        // Also if it is read again meanwhile.
+        // The same if the file is read again meanwhile.
         let mut again = log(folder.path());
         again.take_over(&mut kept);
         again.check().unwrap_err();

@@ -20,7 +20,7 @@ const WRITING_US: u64 = 1_000 * limits::FILE_WRITING_MS_MAX as u64;
 pub(crate) enum ChangeKind {
     /// Closed after writing, renamed, linked or removed.
     Complete,
-    /// Its permissions or times changed; a write may or may not be in progress.
+    /// Permissions or times changed; a write may be in progress.
     Metadata,
     /// Bytes were written, and more may follow.
     Writing,
@@ -31,7 +31,7 @@ pub(crate) struct Debounce {
     complete: BTreeSet<PathBuf>,
     /// First and last event of the current burst.
     burst: Option<(u64, u64)>,
-    /// When each file was last written to.
+    /// The time of the last write to each file.
     writing: BTreeMap<PathBuf, u64>,
 }
 
@@ -64,7 +64,7 @@ impl Debounce {
         due
     }
 
-    /// When [`Debounce::pop_due`] returns something next.
+    /// The time at which [`Debounce::pop_due`] next returns a path.
     pub(crate) fn next_us(&self) -> Option<u64> {
         let writing_us = self.writing.values().min().map(|last_us| last_us + WRITING_US);
         [self.burst_us(), writing_us].into_iter().flatten().min()
@@ -127,7 +127,7 @@ mod tests {
         assert_eq!(debounce.next_us(), Some(7_000));
     }
 
-    /// `events`: microseconds, kind and path; `expect`: what is due at `now_us`.
+    /// Checks the paths that are due at `now_us`. `events` has microseconds, kind and path of each.
     #[track_caller]
     fn check(events: &str, now_us: u64, expect: &str) {
         let mut debounce = Debounce::default();

@@ -1,11 +1,12 @@
-//! Keys of an issuer of which only its URL is known. Source: OpenID Connect Discovery section 4, RFC 8414 section 3.
+//! Keys of an issuer that is configured only by its URL. Source: OpenID Connect Discovery section 4, RFC 8414 section
+//! 3.
 
 use crate::fetch::Fetch;
 
-/// The key set of `issuer`, by its discovery document: OpenID Connect's, else that of OAuth.
+/// The key set of `issuer`, from its discovery document: OpenID Connect's, else OAuth's.
 ///
 /// # Errors
-/// What went wrong, for a diagnostic.
+/// A message for a diagnostic.
 pub(crate) fn fetch_keys(fetch: &Fetch, issuer: &str) -> Result<Vec<u8>, String> {
     let [openid, oauth] = documents(issuer).ok_or("the issuer is not a URL")?;
     let document = fetch(&openid).or_else(|first| {
@@ -35,7 +36,7 @@ mod tests {
     const OPENID: &str = "https://id.example/realms/a/.well-known/openid-configuration";
     const OAUTH: &str = "https://id.example/.well-known/oauth-authorization-server/realms/a";
 
-    /// What is fetched for `https://id.example/realms/a` from a web of URLs and texts.
+    /// Checks the keys fetched for `https://id.example/realms/a` from a map of URLs and texts.
     #[track_caller]
     fn check(web: &'static [(&str, &str)], expect: Result<&str, &str>) {
         let fetch: Fetch = Arc::new(|url| {

@@ -34,19 +34,19 @@ pub(crate) struct Rules {
     hashing: RandomState,
 }
 
-/// Where the files are that a description refers to.
+/// The location of the files that a description refers to.
 pub(crate) enum Beside<'a> {
     Disk,
     /// A snapshot.
     Saved(&'a Texts<'a>),
 }
 
-/// A file that another one refers to, as it was read.
+/// A referenced file, as it was read.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Referred {
-    /// Before reading.
+    /// The version before reading.
     pub(crate) version: Option<Version>,
-    /// The hash of its text; `None`: it cannot be read.
+    /// The hash of the text; `None` if the file cannot be read.
     pub(crate) text: Option<u64>,
 }
 
@@ -54,7 +54,7 @@ pub(crate) struct Referred {
 #[derive(Debug)]
 pub(crate) struct Reading {
     pub(crate) content: Content,
-    /// The files that it names, readable or not. If one changes, the file is read again.
+    /// The files that this file names, readable or not. If one changes, this file is read again.
     pub(crate) refs: BTreeMap<PathBuf, Referred>,
 }
 
@@ -62,12 +62,12 @@ pub(crate) struct Reading {
 #[derive(Debug)]
 pub struct Checked {
     pub files: usize,
-    /// Ordered by file name, including paths and names that two files claim.
+    /// Diagnostics ordered by file name, including those of paths and names that two files claim.
     pub diagnostics: Vec<Diagnostic>,
-    /// What would be served.
+    /// The APIs that would be served.
     pub apis: Vec<LoadedApi>,
     pub artefacts: ArtefactSet,
-    /// The same, and what could be read of archives with errors.
+    /// As `artefacts`, and the readable parts of archives with errors.
     pub readable: ArtefactSet,
 }
 
@@ -84,7 +84,7 @@ pub fn check(
     let (artefacts, applications) = (artefacts.to_vec(), applications.to_vec());
     let roots = Roots { apis: apis.to_vec(), artefacts, applications };
     let mut walked = walk::walk(&roots, Versions::Unread, &mut |_| {});
-    // A project's metadata, where the paths are of folders of both.
+    // The metadata of a project, if a folder is configured both for APIs and for artefacts.
     let is_metadata = |file: &Path| file.iter().any(|part| part == "wso2mi");
     walked.files.retain(|file, _| roots.of_artefact(file).is_some() || !is_metadata(file));
     let (fetch, hashing) = (Arc::clone(fetch), RandomState::new());
@@ -159,7 +159,7 @@ impl Rules {
     }
 }
 
-/// Reads `text`, the content of the artefact `file`, as the gateway would if `root` was a folder of artefacts.
+/// Reads `text`, the content of the artefact `file`, as the gateway would if `root` were a folder of artefacts.
 #[must_use]
 pub fn read_artefact(root: &Path, file: &Path, text: &[u8], fetch: &Fetch) -> synapse::Outcome {
     artefact((root, file, text), &**fetch, &|_, read| read())
@@ -168,7 +168,7 @@ pub fn read_artefact(root: &Path, file: &Path, text: &[u8], fetch: &Fetch) -> sy
 /// The content of a file; the error is for a diagnostic.
 type Bytes = Result<Vec<u8>, String>;
 
-/// `read` may know better how to read a file than the function that it gets.
+/// Reads an artefact. `read` can override the given function for reading a file.
 fn artefact(
     (root, file, text): (&Path, &Path, &[u8]),
     fetch: &dyn Fn(&str) -> Bytes,
@@ -216,7 +216,7 @@ pub(crate) fn read_keys(file: &Path) -> Result<Vec<u8>, String> {
     read_up_to(file, bytes_max).map(|(bytes, _)| bytes)
 }
 
-/// Reads a regular file of up to `bytes_max`. Returns its version before reading as well.
+/// Reads a regular file of up to `bytes_max`. Also returns its version before reading.
 pub(crate) fn read_up_to(file: &Path, bytes_max: u64) -> Result<(Vec<u8>, Version), String> {
     let failed = |error: std::io::Error| format!("cannot be read: {error}");
     // Opening a pipe or a device could block.
@@ -232,7 +232,7 @@ pub(crate) fn read_regular(file: &Path, bytes: u64, bytes_max: u64) -> Result<Ve
     let failed = |error: std::io::Error| format!("cannot be read: {error}");
     let opened = File::open(file).map_err(failed)?;
     let most = bytes_max.saturating_add(1);
-    // One more, so that a second read finds the end without growing.
+    // One byte more, so that a second read finds the end without growing the buffer.
     let expected = usize::try_from(bytes.saturating_add(1).min(most)).unwrap_or_default();
     let mut bytes = Vec::with_capacity(expected);
     opened.take(most).read_to_end(&mut bytes).map_err(failed)?;

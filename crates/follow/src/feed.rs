@@ -1,4 +1,4 @@
-//! When to ask a control plane for what comes after a number: revoked tokens, or applications.
+//! Scheduling of requests to a control plane for the changes after a revision: revoked tokens, or applications.
 //!
 //! Architecture invariant: no files, sockets or clock: bytes and times are arguments.
 
@@ -8,19 +8,19 @@ use std::thread;
 use base::{Now, limits};
 use model::{Feed, FeedRequest};
 
-/// Asks for what comes after a number, and waits for it. Blocks, within limits of its own.
+/// Requests the changes after a revision, waiting for the next one. Blocks, within its own limits.
 pub type AskFeed = Arc<dyn Fn(&Feed, FeedRequest) -> Result<Vec<u8>, String> + Send + Sync>;
 
-/// What comes next from an endpoint that is followed.
+/// The state of an endpoint that is followed.
 #[derive(Debug)]
 pub(crate) struct Next {
     pub(crate) from: Feed,
-    /// The number up to which all is known.
+    /// The revision up to which all changes are known.
     pub(crate) revision: u64,
-    /// When to ask, in microseconds. `None`: a request is in progress.
+    /// The time of the next request, in microseconds. `None` while one is in progress.
     due_us: Option<u64>,
     failures: u32,
-    /// Whether there was a response: from then on, requests wait for the next change.
+    /// Whether a response was received. From then on, requests wait for the next change.
     responded: bool,
 }
 
@@ -48,7 +48,7 @@ impl Next {
         self.due_us
     }
 
-    /// Starts a request if one is due. `reply` gets the result in every case.
+    /// Starts a request if one is due. `reply` is called with the result in every case.
     pub(crate) fn ask(
         &mut self,
         ask: &AskFeed,
@@ -59,7 +59,8 @@ impl Next {
         if self.due_us.take_if(|due_us| *due_us <= now_us).is_none() {
             return;
         }
-        // The first response comes at once, since the gateway waits for it before it opens its listeners.
+        // The first request does not wait for changes, because the gateway waits for its response before it opens its
+        // listeners.
         let wait_s = if self.responded { limits::FEED_WAIT_S } else { 0 };
         let request = FeedRequest { after: self.revision, wait_s, full };
         let (ask, from, on_failure) = (Arc::clone(ask), self.from.clone(), reply.clone());
@@ -71,18 +72,18 @@ impl Next {
         }
     }
 
-    /// Asks for everything again. The response to a request in progress does not count any more.
+    /// Requests everything again. The response to a request in progress is ignored.
     pub(crate) fn restart(&mut self, now: Now) {
         self.revision = 0;
         self.due_us.get_or_insert(now.mono_us);
     }
 
-    /// Whether the response to a request for what comes after `after` is expected.
+    /// Whether a response to the request for changes after `after` is expected.
     pub(crate) fn expects(&self, after: u64) -> bool {
         self.is_asking() && self.revision == after
     }
 
-    /// Schedules the next request, after a response that `is_good` or not.
+    /// Schedules the next request after a response. `is_good` is false for an error.
     pub(crate) fn schedule(&mut self, is_good: bool, now: Now) {
         self.failures = if is_good { 0 } else { self.failures.saturating_add(1) };
         self.responded |= is_good;
@@ -94,7 +95,7 @@ impl Next {
         self.due_us = Some(now.mono_us.saturating_add(wait_ms.saturating_mul(1_000)));
     }
 
-    /// The next request is due at once: there is more.
+    /// Makes the next request due immediately, because there is more.
     pub(crate) fn hurry(&mut self, now: Now) {
         self.due_us = Some(now.mono_us);
     }

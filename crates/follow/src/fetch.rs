@@ -1,5 +1,5 @@
-//! Fetches key sets by https, and documents that artefacts name. Each fetch of a key set has a short-lived thread: there are few issuers, fetches
-//! are minutes apart, and none may delay the follower.
+//! Fetches key sets by https, and documents that artefacts name. Each fetch of a key set runs on a short-lived thread,
+//! because there are few issuers, fetches are minutes apart, and none may delay the follower.
 
 use std::sync::Arc;
 use std::sync::mpsc::Sender;

@@ -39,7 +39,7 @@ use crate::watcher::{FileEvent, Watcher};
 
 use restore::{Saving, Valid};
 
-/// What has changed.
+/// A change that the follower publishes.
 #[derive(Clone, Debug)]
 pub enum Change {
     /// APIs, artefacts, issuers, plans or applications.
@@ -47,8 +47,8 @@ pub enum Change {
     /// Settings, or files of trusted CAs. Values that need a restart are the previous ones; the log
     /// names them.
     Settings(Arc<Settings>),
-    /// The keys of this issuer were fetched because a token named an unknown one, or will not be fetched now.
-    /// New keys came before, in a snapshot.
+    /// The keys of this issuer were fetched because a token named an unknown key, or will not be fetched now. New keys
+    /// were published before, in a snapshot.
     Keys(String),
 }
 
@@ -58,14 +58,14 @@ pub type Publish = Box<dyn FnMut(Change) + Send>;
 /// Called with the name of an issuer.
 pub type OnUnknownKid = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// What the follower needs in addition to the settings.
+/// Options of the follower in addition to the settings.
 pub struct Options {
-    /// The file of the settings, which is watched, too.
+    /// The file of the settings, which is watched too.
     pub configuration: Option<PathBuf>,
     /// Whether there is an https listener, which needs certificates. The settings may have none: its
     /// address can come from the command line.
     pub https: bool,
-    /// Those of this listener. Loaded at the start, and when the files change.
+    /// Certificates of this listener. Loaded at the start, and when the files change.
     pub certificates: Arc<ServerCertificates>,
     pub clock: Arc<dyn Clock + Send + Sync>,
     pub fetch: Fetch,
@@ -75,9 +75,9 @@ pub struct Options {
 
 /// Everything that is watched, as it was last read.
 pub struct Follower {
-    /// In effect.
+    /// The settings in effect.
     settings: Settings,
-    /// As last read, including changes that need a restart.
+    /// The settings as last read, including changes that need a restart.
     wanted: Settings,
     configuration: Option<PathBuf>,
     /// Whether there is an https listener.
@@ -95,17 +95,17 @@ pub struct Follower {
     issuers: Issuers,
     followed: Vec<(Followed, Kept)>,
     control_plane: Option<ControlPlane>,
-    /// Those of files, without those of the control plane.
+    /// Plans of files, without those of the control plane.
     file_plans: Plans,
-    /// Whether there are plans that applications of the control plane may have been rejected without; and files.
+    /// Whether plans were added for lack of which applications of the control plane, or files, may have been rejected.
     has_new_plans: bool,
     reread_files: bool,
-    /// Of the last snapshot.
+    /// As in the last snapshot.
     apis: Arc<[LoadedApi]>,
     artefacts: Arc<ArtefactSet>,
-    /// Of the last snapshot.
+    /// As in the last snapshot.
     plans: Arc<Plans>,
-    /// Of applications.
+    /// Shared subscriptions of applications.
     shared: Arc<Shared>,
     revision: u64,
     tracked: Tracked,
@@ -114,7 +114,7 @@ pub struct Follower {
     /// Hash of each description, which is not parsed again if it is the same.
     texts: HashMap<Arc<Path>, u64>,
     hashing: RandomState,
-    /// What snapshots are made of, if they are written.
+    /// Valid versions of files, for snapshots, if these are written.
     valid: HashMap<Arc<Path>, Valid>,
     /// Newer versions that were not served when they were read.
     unserved: HashMap<Arc<Path>, Valid>,
@@ -135,7 +135,7 @@ pub struct Follower {
     held: HashMap<PathBuf, (u64, u64)>,
     /// Roots that could not be walked.
     failed_roots: BTreeSet<PathBuf>,
-    /// Files that are missing, and when they count as removed.
+    /// Files that are missing, and the time at which they count as removed.
     missing: BTreeMap<Arc<Path>, u64>,
     poll_us: u64,
     receiver: Receiver<Message>,
@@ -155,45 +155,45 @@ enum Message {
     Revocations(Asked),
     Applications(FeedResponse),
     Vault(Outcome),
-    /// A snapshot was written, or not, in so many microseconds.
+    /// The result of writing a snapshot, and its duration in microseconds.
     Saved(Result<Written, String>, u64),
     UnknownKid(String),
     Reload,
     Stop,
 }
 
-/// What to do in one round.
+/// The work of one round.
 #[derive(Debug, Default)]
 struct Work {
     /// Descriptions to read.
     apis: HashSet<Arc<Path>>,
-    /// Parse these even if they are the same: a file that they refer to has changed.
+    /// Files to parse even if they are unchanged, because a file that they refer to has changed.
     force: HashSet<Arc<Path>>,
-    /// Parse all of them.
+    /// Whether to parse all files.
     force_all: bool,
     walk: Option<Walk>,
     issuers: bool,
     certificates: bool,
     settings: bool,
-    /// Publish the settings even if they are the same: a file that they refer to has changed.
+    /// Whether to publish the settings even if they are unchanged, because a file that they refer to has changed.
     republish: bool,
-    /// The catalogue has changed already, so publish a snapshot.
+    /// Whether the catalogue has already changed, so that a snapshot must be published.
     changed: bool,
 }
 
-/// Why the folders are walked.
+/// The reason for walking the folders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Walk {
     /// Periodically: a changed file may be incomplete, so it is read later.
     Poll,
     /// A folder or link changed, or events were lost: changed files are read now.
     Folders,
-    /// On request: everything is read.
+    /// A reload was requested: everything is read.
     Reload,
 }
 
 impl Follower {
-    /// Reads everything once. Waits for the first key sets at most `limits::JWKS_START_MS_MAX`.
+    /// Reads everything once. Waits at most `limits::JWKS_START_MS_MAX` for the first key sets.
     ///
     /// # Errors
     /// The certificates of the https listener are not usable; or a source cannot be read, and all snapshots on disk are
@@ -206,7 +206,7 @@ impl Follower {
         let Options { ask_feed, ask_vault, .. } = options;
         let now = clock.now();
         let status = Arc::new(Status::default());
-        // Before they are read, so that later changes are noticed.
+        // This precedes reading, so that later changes are noticed.
         let mut tracked = Tracked::default();
         for file in others::single_files(configuration.as_deref(), &settings, https) {
             tracked.look(&Arc::from(file));
@@ -267,7 +267,7 @@ impl Follower {
         let mut work = Work::default();
         follower.walk(Walk::Reload, &mut work);
         follower.read_apis(work);
-        // After the files, which therefore have what both claim.
+        // This comes after the files, which therefore take precedence.
         follower.configure_control_plane();
         follower.ask_control_plane();
         follower.wait_for_keys();
@@ -283,7 +283,7 @@ impl Follower {
         Ok((follower, snapshot))
     }
 
-    /// The settings, with secrets that were read from Vault meanwhile.
+    /// The settings, with the secrets read from Vault so far.
     #[must_use]
     pub fn settings(&self) -> &Settings {
         &self.settings
@@ -304,15 +304,14 @@ impl Follower {
         Arc::new(move |issuer| drop(sender.send(Message::UnknownKid(issuer.to_owned()))))
     }
 
-    /// Watches from now on, on a thread of its own. Changes since [`Follower::load`] are not
-    /// missed.
+    /// Starts watching, on its own thread. Changes since [`Follower::load`] are not missed.
     ///
     /// # Errors
     /// The thread cannot be started.
     pub fn watch(mut self, mut publish: Publish) -> io::Result<Handle> {
         let sender = self.sender.clone();
         let events = self.sender.clone();
-        // Not before: inotify reports that files are opened, which everything that is loaded would cause.
+        // The watcher starts after loading, because inotify would report each file that loading opens.
         self.watcher = Some(Watcher::new(move |event| {
             drop(events.send(Message::File(event)));
         }));
@@ -324,7 +323,7 @@ impl Follower {
 
     fn run(mut self, publish: &mut Publish) {
         self.watch_single_files();
-        // Changes between loading and watching.
+        // Finds changes between loading and watching.
         let since = Work { walk: Some(Walk::Folders), settings: true, ..Work::default() };
         self.perform(since, publish);
         loop {
@@ -392,7 +391,7 @@ impl Follower {
         }
     }
 
-    /// Adds changes that are complete, and what is due periodically.
+    /// Adds changes that are complete, and periodic work that is due.
     fn collect_due(&mut self, work: &mut Work) {
         let now_us = self.clock.now().mono_us;
         for location in self.debounce.pop_due(now_us) {
@@ -478,7 +477,7 @@ impl Follower {
         })
     }
 
-    /// Starts the fetches that are due.
+    /// Starts fetches that are due.
     fn fetch_due(&mut self) {
         for (name, source) in self.issuers.pop_due(self.clock.now().mono_us) {
             fetch::start(&self.fetch, name, source, self.sender.clone(), Message::Fetched);

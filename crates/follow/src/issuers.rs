@@ -1,4 +1,4 @@
-//! The issuers with their keys, and when to fetch keys again.
+//! The issuers with their keys, and the schedule of fetching keys.
 //!
 //! Architecture invariant: no files, sockets or clock: bytes and times are arguments. Valid keys
 //! stay in use until other valid ones replace them.
@@ -18,7 +18,7 @@ const SECOND_US: u64 = 1_000_000;
 #[derive(Debug, Default)]
 pub(crate) struct Issuers {
     list: Vec<Entry>,
-    /// The highest one of any issuer.
+    /// The highest revision of any issuer.
     revision: u64,
 }
 
@@ -26,19 +26,19 @@ pub(crate) struct Issuers {
 struct Entry {
     settings: IssuerSettings,
     current: Arc<Issuer>,
-    /// The source of the current keys.
+    /// The text of the current keys.
     text: Option<Vec<u8>>,
     fetching: Fetching,
 }
 
-/// When the keys of a URL are fetched. Times in microseconds.
+/// The schedule of fetching the keys of a URL. Times are in microseconds.
 #[derive(Debug, Default)]
 struct Fetching {
-    /// `None`: in progress, or never fetched.
+    /// Time of the next fetch; `None` while one is in progress, or if keys are never fetched.
     due_us: Option<u64>,
     in_progress: bool,
     failures: u32,
-    /// The last fetch because of an unknown `kid`.
+    /// Time of the last fetch because of an unknown `kid`.
     early_us: Option<u64>,
 }
 
@@ -46,7 +46,7 @@ struct Fetching {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) enum Offer {
     Loaded,
-    /// The same as before, or of an issuer that is no longer configured.
+    /// The keys are the same as before, or belong to an issuer that is no longer configured.
     #[default]
     Unchanged,
     /// The previous keys stay in use.
@@ -95,8 +95,8 @@ impl Issuers {
         Offer::Loaded
     }
 
-    /// Replaces the revoked tokens of the issuer `iss`. Its revision stays: tokens that were verified are not verified
-    /// again, only those that are revoked are rejected.
+    /// Replaces the revoked tokens of the issuer `iss`. The revision stays the same, so that verified tokens need not
+    /// be verified again; only revoked ones are rejected.
     pub(crate) fn revoke(&mut self, iss: &str, revoked: &Arc<Revoked>) {
         for entry in self.list.iter_mut().filter(|entry| entry.settings.iss == iss) {
             let revoked = Some(Arc::clone(revoked));
@@ -162,7 +162,7 @@ impl Issuers {
         self.list.iter().filter_map(|entry| entry.fetching.due_us).min()
     }
 
-    /// In the order of the configuration.
+    /// The issuers in the order of the configuration.
     pub(crate) fn current(&self) -> Vec<Arc<Issuer>> {
         self.list.iter().map(|entry| Arc::clone(&entry.current)).collect()
     }
@@ -196,7 +196,7 @@ impl Issuers {
         secrets.collect()
     }
 
-    /// The names by which a snapshot has the keys of issuers, and their texts. Shared secrets are not among them.
+    /// The names of issuers' keys in a snapshot, and their texts. Shared secrets are not included.
     pub(crate) fn texts(&self) -> Vec<(String, Vec<u8>)> {
         let entries = self.list.iter();
         let texts =
@@ -204,7 +204,7 @@ impl Issuers {
         texts.collect()
     }
 
-    /// Names and sources of issuers whose keys were not read yet, and the names by which a snapshot has them.
+    /// Names and sources of issuers whose keys were not read yet, and the names of the keys in a snapshot.
     pub(crate) fn keyless(&self) -> Vec<(String, KeySource, String)> {
         let entries = self.list.iter().filter(|entry| entry.text.is_none());
         let names = entries.filter_map(|Entry { settings, .. }| {
@@ -256,7 +256,7 @@ pub(crate) fn diagnostic(name: &str, source: &KeySource, problem: &str) -> Diagn
     }
 }
 
-/// The name by which a snapshot has the keys of an issuer, which is another one if they have another source.
+/// The name of an issuer's keys in a snapshot, which depends on their source.
 fn saved_as(settings: &IssuerSettings) -> Option<String> {
     let source = match &settings.keys {
         KeySource::Secret(_) | KeySource::Absent => return None,
@@ -293,7 +293,7 @@ fn issuer(settings: &IssuerSettings, keys: KeySet, revision: u64) -> Issuer {
     }
 }
 
-/// Why `text` cannot be the keys of an issuer.
+/// The reason why `text` cannot be used as the keys of an issuer.
 pub(crate) fn problem(settings: &IssuerSettings, text: &[u8]) -> Option<String> {
     keys(settings, text).err()
 }

@@ -1,8 +1,8 @@
 //! Revoked tokens on disk, so that a restarted gateway rejects them while their issuer is down.
 //!
-//! The file is appended to: `HASH UNTIL` for each token, `HASH UNTIL ISSUED` for the tokens of a client that were issued
-//! up to then, and `= REVISION` after each response, each with a checksum ([`crate::lines`]). If a line is incomplete,
-//! damaged or without checksum, everything is asked for again.
+//! The file is appended to: `HASH UNTIL` for each token, `HASH UNTIL ISSUED` for the tokens of a client issued up to
+//! that time, and `= REVISION` after each response, each with a checksum ([`crate::lines`]). If a line is incomplete,
+//! damaged or without checksum, everything is requested again.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, ErrorKind, Write};
@@ -20,16 +20,16 @@ use crate::write::write_private;
 
 /// Longest line, in bytes: a hash, two numbers after a space each, the checksum, a newline.
 const LINE_BYTES_MAX: usize = 43 + 2 * (1 + 20) + 18 + 1;
-/// The file is written again when it has so many lines more than twice the tokens that are left.
+/// The file is rewritten if it has this many lines more than twice the remaining tokens.
 const SPARE_LINES: usize = 4_096;
 
 /// The file of one issuer.
 #[derive(Debug)]
 pub(crate) struct Kept {
     file: PathBuf,
-    /// `usize::MAX`: it lacks something, and is written again.
+    /// Number of lines; `usize::MAX` if the file lacks revocations and is to be rewritten.
     lines: usize,
-    /// The number of the first line that was damaged when it was read.
+    /// The number of the first line that was damaged when the file was read.
     damaged: Option<usize>,
     sync: BackgroundSync,
 }
@@ -42,11 +42,11 @@ impl Kept {
         Self { file, lines: 0, damaged: None, sync }
     }
 
-    /// The number up to which all is known, and the tokens of lines that are not damaged. If any is, the number is 0: all
-    /// is asked for again.
+    /// The revision up to which the file is complete, and the tokens of undamaged lines. If any line is damaged, the
+    /// revision is 0, so that everything is requested again.
     ///
     /// # Errors
-    /// It exists and cannot be read.
+    /// The file exists but cannot be read.
     pub(crate) fn read(&mut self) -> io::Result<(u64, Revoked)> {
         let (mut revision, mut revoked) = (0, Revoked::default());
         let opened = match File::open(&self.file) {
@@ -81,10 +81,10 @@ impl Kept {
         Ok((revision, revoked))
     }
 
-    /// Adds `page`. `revoked` is all that is known then.
+    /// Adds `page`. `revoked` includes the tokens of `page`.
     ///
     /// # Errors
-    /// Those of the file system.
+    /// Errors of the file system.
     pub(crate) fn add(&mut self, page: &RevocationPage, revoked: &Revoked) -> io::Result<()> {
         let most = revoked.len().saturating_mul(2).saturating_add(SPARE_LINES);
         let added = if self.lines > most || self.sync.check().is_err() {
@@ -93,7 +93,7 @@ impl Kept {
             self.append(page)
         };
         if added.is_err() {
-            // A later number would say that the file has what is missing now.
+            // A later revision would hide the missing revocations.
             self.lines = usize::MAX;
         }
         added
@@ -125,12 +125,12 @@ impl Kept {
         Ok(())
     }
 
-    /// Whether something could not be written.
+    /// Whether the file lacks revocations that could not be written.
     pub(crate) fn lacks_some(&self) -> bool {
         self.lines == usize::MAX || self.sync.check().is_err()
     }
 
-    /// What was damaged when the file was read.
+    /// The damage that was found when the file was read.
     pub(crate) fn damage(&self) -> Option<String> {
         let (line, file) = (self.damaged?, self.file.display());
         Some(format!(
@@ -156,7 +156,7 @@ enum Line {
     Revision(u64),
 }
 
-/// `None`: the line is damaged, or not complete.
+/// Parses a line; `None` if it is damaged or incomplete.
 fn parse(line: &[u8]) -> Option<Line> {
     let line = std::str::from_utf8(line).ok()?;
     let (first, numbers) = line.split_once(' ')?;
@@ -181,7 +181,7 @@ mod tests {
 
     use super::*;
 
-    /// The number and the tokens of a file, before and after a change of its bytes.
+    /// Checks the revision and the tokens of a file, after a change of its bytes.
     #[track_caller]
     fn check(change: impl Fn(&mut Vec<u8>), expect: (u64, &[u8])) {
         let folder = tempfile::tempdir().unwrap();
@@ -204,7 +204,7 @@ mod tests {
         }
         let hashes: Vec<u8> = revoked.iter().map(|(hash, _)| hash[0]).collect();
         assert_eq!((revision, hashes.as_slice()), expect);
-        // The next page makes it whole again.
+        // The next page completes the file again.
         kept.add(&page(9, &[]), &revoked).unwrap();
         let (_, (revision, again)) = open(folder.path());
         assert_eq!((revision, again.len()), (9, revoked.len()));
@@ -219,7 +219,7 @@ mod tests {
         (kept, read)
     }
 
-    /// Of odd numbers tokens are revoked, of even ones clients.
+    /// A page that revokes a token for each odd byte, and a client for each even one.
     fn page(revision: u64, bytes: &[u8]) -> RevocationPage {
         let revocation = |byte: &u8| {
             let issued_s = byte.is_multiple_of(2).then_some(500);
@@ -312,7 +312,7 @@ mod tests {
     fn after_a_failed_synchronisation_everything_is_written_again() {
         let folder = tempfile::tempdir().unwrap();
         let mut kept = Kept::of(folder.path(), "a");
-        // It can be written to, and not be synchronised.
+        // This device can be written to, but not synchronised.
         std::os::unix::fs::symlink("/dev/null", kept.file()).unwrap();
         let mut all = Revoked::default();
         for byte in [1, 2] {

@@ -1,4 +1,4 @@
-//! Watches files and key sets, and publishes what the gateway serves.
+//! Watches files and key sets, and publishes the snapshots that the gateway serves.
 //!
 //! Place in the flow: files, JWKS, control plane --> `formats` --> **follow** --> `model::Snapshot` --> gateway.
 //! It reads API descriptions, Synapse artefacts, `penstock.toml`, keys and certificates, watches them, and calls back

@@ -1,11 +1,11 @@
-//! Lines with a checksum, of files that a gateway appends to: what a disk damages is found before it is used.
+//! Lines with checksums, for files that a gateway appends to, so that damage on the disk is detected.
 //!
 //! A line ends with ` #` and 16 hexadecimal digits. Lines of earlier versions have none.
 
 const MARK: &[u8] = b" #";
 const SUM_BYTES: usize = 16;
 
-/// The beginning of a hash, in hexadecimal digits: enough against accidents.
+/// The beginning of a hash in hexadecimal digits, which suffices against accidental damage.
 pub(crate) fn short_hash(bytes: &[u8]) -> String {
     jose::sha256(bytes).iter().take(SUM_BYTES / 2).map(|byte| format!("{byte:02x}")).collect()
 }
@@ -18,7 +18,7 @@ pub(crate) fn push(text: &mut Vec<u8>, line: &[u8]) {
     text.push(b'\n');
 }
 
-/// What a line has before its checksum, and whether it has one. `None`: it is incomplete or damaged.
+/// The content of a line before its checksum, and whether it has one. `None` if the line is incomplete or damaged.
 pub(crate) fn content(line: &[u8]) -> Option<(&[u8], bool)> {
     let line = line.strip_suffix(b"\n")?;
     let split = line.len().checked_sub(MARK.len() + SUM_BYTES);

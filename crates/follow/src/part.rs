@@ -1,4 +1,4 @@
-//! What one file contributes to a snapshot, and what it claims: paths, or names of artefacts.
+//! The contribution of one file to a snapshot, and its claims: paths, or names of artefacts.
 
 use std::fmt;
 use std::path::Path;
@@ -12,16 +12,16 @@ use model::{
 
 use crate::shared::Shared;
 
-/// What a file contributes.
+/// The contribution of a file to a snapshot.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Part {
     Api(Arc<Api>),
-    /// Of an artefact's file or of an archive.
+    /// The artefacts of a file or of an archive.
     Artefacts(Arc<ArtefactSet>),
     Application(Arc<Application>),
 }
 
-/// What only one file may have.
+/// A path or name that only one file may have.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Claim {
     /// `host` is empty for every host.
@@ -35,15 +35,15 @@ pub(crate) enum Claim {
     Key(KeyCredential),
 }
 
-/// The content of a file, as it was read.
+/// The result of reading a file.
 #[derive(Debug, Default)]
 pub(crate) struct Content {
     /// Absent if the file is not valid.
     pub(crate) part: Option<Part>,
     pub(crate) diagnostics: Vec<Diagnostic>,
-    /// Of an invalid description whose base path could be read: what answers 503 there.
+    /// The API that answers 503 in place of an invalid description whose base path could be read.
     pub(crate) placeholder: Option<Api>,
-    /// Of an invalid archive: what could be read, for [`crate::check`] alone.
+    /// The readable artefacts of an invalid archive, only for [`crate::check`].
     pub(crate) rest: Option<ArtefactSet>,
 }
 
@@ -68,7 +68,7 @@ impl Content {
         Self { part, diagnostics, ..Self::default() }
     }
 
-    /// Whether something of it could not be read, perhaps since it is still being written.
+    /// Whether a part of the file could not be read, perhaps because it is still being written.
     pub(crate) fn is_incomplete(&self) -> bool {
         match &self.part {
             None => true,
@@ -77,14 +77,14 @@ impl Content {
         }
     }
 
-    /// Replaces the subscriptions of an application by equal ones that are known.
+    /// Replaces the subscriptions of an application by equal shared ones.
     pub(crate) fn share(&mut self, shared: &Shared) {
         if let Some(Part::Application(application)) = &mut self.part {
             shared.share(Arc::make_mut(application));
         }
     }
 
-    /// Of a file that cannot be read.
+    /// The content for a file that cannot be read.
     pub(crate) fn unreadable(file: &Path, problem: String) -> Self {
         let diagnostic = Diagnostic {
             severity: Severity::Error,
@@ -110,7 +110,7 @@ impl Part {
         }
     }
 
-    /// Where `file`, which it was read from, makes a claim, if that is known.
+    /// The place in `file`, from which the part was read, that makes a claim, if known.
     pub(crate) fn place_of(&self, claim: &Claim, file: &Path) -> Option<Place> {
         let (Self::Artefacts(set), Claim::Artefact(kind, name)) = (self, claim) else {
             return None;
@@ -136,7 +136,7 @@ impl fmt::Display for Claim {
 }
 
 impl Claim {
-    /// What to do if another file has it.
+    /// The remedy if another file has the claim.
     pub(crate) fn help(&self) -> &'static str {
         match self {
             Self::Path { .. } => {
@@ -182,7 +182,7 @@ fn artefact_claims(set: &ArtefactSet) -> Vec<Claim> {
     claims
 }
 
-/// What is known of a file that was never valid.
+/// The API that stands for a file that was never valid.
 pub(crate) fn unloaded_api(file: &Path, base_path: String, hosts: Vec<String>) -> Api {
     let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     Api { hosts, source: file.to_owned(), ..Api::new(name, String::new(), base_path) }

@@ -1,4 +1,4 @@
-//! The revoked tokens of issuers: what is known, and what a response adds.
+//! The revoked tokens of issuers, and the evaluation of responses.
 //!
 //! Architecture invariant: no files, sockets or clock: bytes and times are arguments.
 
@@ -13,7 +13,7 @@ use crate::feed::Next;
 /// The response to one request.
 #[derive(Debug)]
 pub(crate) struct Asked {
-    /// The `iss` of the issuer, and where it was asked.
+    /// The `iss` of the issuer, and the endpoint of the request.
     pub(crate) issuer: (String, Feed),
     pub(crate) result: Result<Vec<u8>, String>,
 }
@@ -29,17 +29,17 @@ pub(crate) struct Followed {
     swept_s: u64,
 }
 
-/// What a response changes.
+/// The changes by a response.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Changed {
-    /// What is new, to be kept.
+    /// New revocations, to be stored.
     pub(crate) page: Option<RevocationPage>,
-    /// Whether the revoked tokens are others than before.
+    /// Whether the revoked tokens have changed.
     pub(crate) revoked: bool,
 }
 
 impl Followed {
-    /// `kept`: what is known from an earlier run.
+    /// `kept` has the stored revision and revocations of an earlier run.
     pub(crate) fn new(settings: &IssuerSettings, kept: (u64, Revoked), now: Now) -> Option<Self> {
         let (revision, mut revoked) = kept;
         revoked.sweep(now.unix_s);
@@ -52,23 +52,23 @@ impl Followed {
         })
     }
 
-    /// Whether it is that of `settings`.
+    /// Whether this is the issuer of `settings`.
     pub(crate) fn is_of(&self, settings: &IssuerSettings) -> bool {
         self.name == settings.name
             && self.iss == settings.iss
             && settings.revocations.as_ref() == Some(&self.next.from)
     }
 
-    /// Whether `asked` is a response for it.
+    /// Whether `asked` is a response for this issuer.
     pub(crate) fn has_asked(&self, asked: &Asked) -> bool {
         let (iss, from) = &asked.issuer;
         self.iss == *iss && self.next.from == *from && self.next.is_asking()
     }
 
-    /// Adds what a response has, and schedules the next request.
+    /// Adds the revocations of a response, and schedules the next request.
     ///
     /// # Errors
-    /// What is wrong with it. What is known stays in use.
+    /// A message about an invalid response. Known revocations stay in use.
     pub(crate) fn conclude(
         &mut self,
         result: Result<Vec<u8>, String>,
@@ -95,7 +95,7 @@ impl Followed {
         Ok(changed)
     }
 
-    /// `None`: nothing is new.
+    /// Parses a response; `None` if it has no news.
     fn page(&self, response: &[u8]) -> Result<Option<RevocationPage>, String> {
         let page = jose::revocation_page(response)?;
         if self.revoked.len().saturating_add(page.revoked.len()) > limits::REVOKED_TOKENS_MAX {
@@ -106,7 +106,8 @@ impl Followed {
     }
 }
 
-/// Until when a token may be accepted is more than until it expires.
+/// The extent of a revocation. A token may be accepted for some time after it expires, so this is later than the
+/// expiry.
 pub(crate) fn extent(revocation: &Revocation) -> Extent {
     Extent {
         issued_s: revocation.issued_s.unwrap_or(u64::MAX),

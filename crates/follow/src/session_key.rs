@@ -1,5 +1,4 @@
-//! The secret with which the cookies of sessions are sealed, unless the configuration has one: generated, and kept in the
-//! data folder.
+//! The secret that seals session cookies, unless the configuration has one: generated, and kept in the data folder.
 
 use std::io::ErrorKind;
 use std::path::Path;

@@ -1,11 +1,11 @@
-//! Subscriptions of applications, of which equal ones are one allocation: a million of them are to some thousand APIs.
+//! Shares equal subscriptions of applications: a million subscriptions may refer to only some thousand APIs.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use foldhash::HashSet;
 use model::{Application, Subscription};
 
-/// Number of entries from which unused ones are dropped; afterwards, each time that the number has doubled.
+/// Number of entries from which unused ones are dropped; afterwards this happens each time the number has doubled.
 const KEPT_MIN: usize = 4_096;
 
 /// The distinct subscriptions of all applications.
@@ -15,12 +15,12 @@ pub(crate) struct Shared(Mutex<Known>);
 #[derive(Debug, Default)]
 struct Known {
     subscriptions: HashSet<Arc<Subscription>>,
-    /// How many there were when unused ones were last dropped.
+    /// Number of entries when unused ones were last dropped.
     kept: usize,
 }
 
 impl Shared {
-    /// Replaces the subscriptions of `application` by equal ones that are known.
+    /// Replaces the subscriptions of `application` by equal shared ones.
     pub(crate) fn share(&self, application: &mut Application) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for subscription in &mut application.subscriptions {

@@ -1,10 +1,10 @@
 //! Snapshots on disk: the texts of everything that is served, so that a gateway can start while its sources are
 //! unavailable.
 //!
-//! They are numbered files in one folder, which only the gateway may read. Each is complete; the two newest that are whole
-//! are kept. docs/decisions/0026-snapshots-are-texts.md says why they are texts.
+//! They are numbered files in one folder, which only the gateway may read. Each is complete; the two newest undamaged
+//! ones are kept. docs/decisions/0026-snapshots-are-texts.md has the reason for storing texts.
 //!
-//! Architecture invariant: nothing here is needed for serving. A snapshot that cannot be written is reported, no more.
+//! Architecture invariant: nothing here is needed for serving. A snapshot that cannot be written is only reported.
 
 use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
@@ -24,44 +24,44 @@ use model::{Diagnostic, Severity};
 use crate::documents::{read_bounded, read_up_to};
 
 const PREFIX: &str = "snapshot-";
-/// How many are kept: the newest, and one for when it is damaged.
+/// Number of snapshots that are kept: the newest, and one in case that is damaged.
 const KEPT: usize = 2;
-/// From so many on, none is written: those that cannot be read are not removed.
+/// With this many files, no snapshot is written: files that cannot be read are not removed.
 const FILES_MAX: usize = 16;
 /// A name has 16 digits.
 const NUMBER_MAX: u64 = 9_999_999_999_999_999;
 /// The records' kinds, lengths and names, and the checksum, on top of the texts.
 const BYTES_MAX: u64 = limits::SNAPSHOT_BYTES_MAX + 64 * 1024;
 
-/// What a snapshot consists of.
+/// The contents of a snapshot to write.
 #[derive(Debug, Default)]
 pub(crate) struct Job {
     pub(crate) folder: PathBuf,
     pub(crate) written_s: u64,
-    /// With the hash of the text that was valid: another one is not written.
+    /// Files, each with the hash of its valid text. Another text is not written.
     pub(crate) files: Vec<(Kind, Arc<Path>, u64)>,
     pub(crate) hashing: RandomState,
-    /// By issuer.
+    /// Texts of keys by issuer.
     pub(crate) keys: Vec<(String, Vec<u8>)>,
-    /// The texts of the files of plans.
+    /// The texts of plan files.
     pub(crate) plans: Vec<(PathBuf, Vec<u8>)>,
     /// Device and inode of each configured folder.
     pub(crate) roots: Vec<(PathBuf, (u64, u64))>,
-    /// Configured folders that have been unavailable since the start: what the earlier snapshot has of them is kept.
+    /// Configured folders that have been unavailable since the start. Their records in the earlier snapshot are kept.
     pub(crate) unavailable: Vec<PathBuf>,
-    /// The same for keys.
+    /// Issuers whose keys have been unavailable since the start. Their records are kept too.
     pub(crate) keyless: Vec<String>,
-    /// Of an earlier snapshot in the same folder.
+    /// The lock of an earlier snapshot in the same folder.
     pub(crate) lock: Option<Arc<File>>,
 }
 
-/// What was written.
+/// The result of writing a snapshot.
 #[derive(Debug)]
 pub(crate) struct Written {
     pub(crate) bytes: u64,
     /// Files whose valid text is neither at its place nor in an earlier snapshot.
     pub(crate) left_out: usize,
-    /// What is wrong with the folder nevertheless.
+    /// Problems of the folder that did not prevent writing.
     pub(crate) problems: Vec<String>,
     /// While it is kept, no other process writes to the folder.
     pub(crate) lock: Arc<File>,
@@ -70,14 +70,14 @@ pub(crate) struct Written {
 /// The texts of a snapshot by kind and name.
 pub(crate) type Texts<'s> = HashMap<(Kind, &'s [u8]), &'s [u8]>;
 
-/// The newest snapshot that is whole, and why newer ones are not used.
+/// The newest undamaged snapshot, and the reasons why newer ones are not used.
 #[derive(Debug, Default)]
 pub(crate) struct Newest {
     pub(crate) whole: Option<(PathBuf, Vec<u8>)>,
     pub(crate) unusable: Vec<Diagnostic>,
 }
 
-/// Looks for the newest snapshot that is whole.
+/// Finds the newest undamaged snapshot.
 pub(crate) fn newest(folder: &Path) -> Newest {
     let mut newest = Newest::default();
     let found = numbered(folder).unwrap_or_else(|error| {
@@ -141,10 +141,10 @@ pub(crate) fn identity_text((device, inode): (u64, u64)) -> String {
     format!("{device} {inode}")
 }
 
-/// Writes a snapshot, and removes those that are not needed any more.
+/// Writes a snapshot, and removes snapshots that are no longer needed.
 ///
 /// # Errors
-/// Those of the file system. The newest whole snapshot of before is then still there.
+/// Errors of the file system. The newest undamaged snapshot is kept.
 pub(crate) fn write(job: &Job) -> io::Result<Written> {
     DirBuilder::new().recursive(true).mode(0o700).create(&job.folder)?;
     let lock = match &job.lock {
@@ -171,7 +171,7 @@ pub(crate) fn write(job: &Job) -> io::Result<Written> {
     Ok(Written { bytes, left_out, problems, lock })
 }
 
-/// The folder, locked: another gateway would count its own snapshots among these, and remove some.
+/// Locks the folder, because another gateway would remove snapshots of this one.
 fn locked(folder: &Path) -> io::Result<File> {
     let opened = File::open(folder)?;
     match opened.try_lock() {
@@ -179,23 +179,23 @@ fn locked(folder: &Path) -> io::Result<File> {
             Err(io::Error::other("another process uses the folder; each gateway needs its own"))
         }
         Err(TryLockError::Error(error)) if !is_unsupported(&error) => Err(error),
-        // Without locks, such as on some network file systems, nothing is checked.
+        // Without support for locks, as on some network file systems, this is not checked.
         Ok(()) | Err(TryLockError::Error(_)) => Ok(opened),
     }
 }
 
-/// How other users than that of the snapshot `file` can replace what is served, if they can.
+/// The way in which users other than the owner of the snapshot `file` could replace it, if there is one.
 pub(crate) fn exposure(folder: &Path, file: &Path) -> Option<String> {
     let (folder, file) = (fs::metadata(folder).ok()?, fs::metadata(file).ok()?);
     let mode = folder.mode() & 0o7777;
     if mode & 0o022 != 0 {
         return Some(format!(
-            "other users can write to the folder of snapshots (mode {mode:o}), and so replace what is served"
+            "other users can write to the folder of snapshots (mode {mode:o}) and replace the served configuration"
         ));
     }
     let owner = folder.uid();
     (owner != 0 && owner != file.uid()).then(|| {
-        format!("the folder of snapshots belongs to user {owner}, who can replace what is served")
+        format!("the folder of snapshots belongs to user {owner}, who can replace the served configuration")
     })
 }
 
@@ -228,11 +228,11 @@ fn is_unsupported(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported)
 }
 
-/// Returns its size in bytes, and how many files were left out.
+/// Writes the file. Returns its size in bytes, and the number of files left out.
 fn write_new(job: &Job, file: &Path) -> io::Result<(u64, usize)> {
     let opened = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file)?;
     let mut writer = Writer::new(opened, job.written_s)?;
-    // Read if a text of it is needed: that of a file that is broken or unavailable now.
+    // The earlier snapshot, read if the text of a file that is now invalid or unavailable is needed.
     let (bytes, saved) = (OnceCell::new(), OnceCell::new());
     let earlier = || {
         let read = || newest(&job.folder).whole.map(|(_, bytes)| bytes).unwrap_or_default();
@@ -245,7 +245,7 @@ fn write_new(job: &Job, file: &Path) -> io::Result<(u64, usize)> {
         let now = read_bounded(path).ok().filter(|text| job.hashing.hash_one(text) == *hash);
         let saved = || {
             let text = earlier().get(&(*kind, name.as_slice())).copied();
-            // That of an even earlier version is not the valid one: it may contain what was revoked.
+            // The text of an even earlier version is not used, because it may contain access that was revoked.
             text.filter(|text| job.hashing.hash_one(text) == *hash)
         };
         match now.as_deref().or_else(saved) {
@@ -273,8 +273,8 @@ fn write_new(job: &Job, file: &Path) -> io::Result<(u64, usize)> {
     Ok((opened.metadata()?.len(), left_out))
 }
 
-/// What the earlier snapshot has of sources that have been unavailable since, and that was not restored from it: without
-/// it, the next snapshots would replace the last ones that have it.
+/// Records of the earlier snapshot for sources that have been unavailable since the start and were not restored.
+/// Without them, the next snapshots would replace the last ones that have these records.
 fn unrestored<'s>(job: &Job, earlier: &Texts<'s>) -> Vec<Record<'s>> {
     let roots: Vec<PathBuf> = job.unavailable.iter().map(|root| absolute(root)).collect();
     let known: HashSet<(Kind, Vec<u8>)> =
@@ -284,7 +284,7 @@ fn unrestored<'s>(job: &Job, earlier: &Texts<'s>) -> Vec<Record<'s>> {
             let path = Path::new(OsStr::from_bytes(name));
             roots.iter().any(|root| path.starts_with(root))
         }
-        // Any of those files may refer to it.
+        // Any of the unavailable files may refer to it.
         Kind::Reference => !roots.is_empty(),
         Kind::Keys => job.keyless.iter().any(|keyless| keyless.as_bytes() == name),
         Kind::Root | Kind::Plans => false,
@@ -300,10 +300,10 @@ fn unrestored<'s>(job: &Job, earlier: &Texts<'s>) -> Vec<Record<'s>> {
     records
 }
 
-/// Keeps the newest snapshots that are whole, of which number `written` is one, and those that cannot be read.
+/// Removes all snapshots but the newest undamaged ones, including number `written`, and those that cannot be read.
 ///
 /// # Errors
-/// The first one that cannot be read or removed; the others are treated nevertheless.
+/// The first file that cannot be read or removed; the others are processed nevertheless.
 fn prune(folder: &Path, written: Option<u64>) -> io::Result<()> {
     let (mut whole, mut result) = (0_usize, Ok(()));
     for (number, file) in numbered(folder)? {
@@ -336,7 +336,7 @@ fn is_whole(file: &Path) -> io::Result<bool> {
     snapshot::is_whole(File::open(file)?, metadata.len())
 }
 
-/// Removes what a crash left unfinished.
+/// Removes unfinished files that a crash has left.
 fn remove_unfinished(folder: &Path) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
@@ -376,7 +376,7 @@ mod tests {
 
     use super::*;
 
-    /// A job for one file, `a.toml`, whose valid text was `valid`.
+    /// A job for the file `a.toml`, whose valid text was `valid`.
     fn job(folder: &Path, valid: &str) -> Job {
         let hashing = RandomState::new();
         let hash = hashing.hash_one(valid.as_bytes().to_vec());
@@ -441,7 +441,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("a.toml"), "with a revoked key").unwrap();
         write(&job(folder.path(), "with a revoked key")).unwrap();
-        // The valid version is gone before it is saved.
+        // The valid version is overwritten before it is saved.
         fs::write(folder.path().join("a.toml"), "broken").unwrap();
         assert_eq!(write(&job(folder.path(), "valid")).unwrap().left_out, 1);
         assert_eq!(saved(folder.path()), None);

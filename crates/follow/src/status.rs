@@ -14,7 +14,7 @@ use serde_json::json;
 #[derive(Debug, Default)]
 pub struct Status {
     files: Mutex<BTreeMap<PathBuf, Vec<Diagnostic>>>,
-    /// Found when all artefacts were compiled together.
+    /// Diagnostics from compiling all artefacts together.
     artefacts: Mutex<Vec<Diagnostic>>,
     succeeded: AtomicU64,
     failed: AtomicU64,
@@ -34,7 +34,7 @@ pub struct Reloads {
     pub succeeded: u64,
     /// Changes that were rejected; the last valid version stayed.
     pub failed: u64,
-    /// Of the last change that took effect, in seconds since the Unix epoch; 0: none yet.
+    /// Time of the last change that took effect, in seconds since the Unix epoch; 0 if none has yet.
     pub last_success_unix_s: u64,
 }
 
@@ -54,7 +54,7 @@ impl Status {
         files.values().flatten().chain(artefacts.iter()).cloned().collect()
     }
 
-    /// Replaces the diagnostics of the artefacts, which whoever serves them compiles.
+    /// Replaces the diagnostics from compiling the artefacts, which the gateway does.
     pub fn compiled(&self, mut diagnostics: Vec<Diagnostic>) {
         diagnostics.truncate(limits::DIAGNOSTICS_MAX);
         let mut artefacts = self.artefacts.lock().unwrap_or_else(PoisonError::into_inner);
@@ -65,14 +65,14 @@ impl Status {
         *artefacts = diagnostics;
     }
 
-    /// The same as a JSON array for `/diagnostics`.
+    /// All current diagnostics as a JSON array for `/diagnostics`.
     #[must_use]
     pub fn to_json(&self) -> String {
         let rows: Vec<_> = self.diagnostics().iter().map(row).collect();
         json!(rows).to_string()
     }
 
-    /// For `/metrics`.
+    /// The counts of reloads, for `/metrics`.
     #[must_use]
     pub fn reloads(&self) -> Reloads {
         Reloads {
@@ -142,7 +142,7 @@ penstock_snapshot_restored_files {restored}
         self.last_success_unix_s.store(unix_s, Ordering::Relaxed);
     }
 
-    /// Counts a snapshot that was written at this time with so many bytes; `None`: it was not.
+    /// Counts a snapshot, with its time and size in bytes; `None` for a failed one.
     pub(crate) fn count_snapshot(&self, written: Option<(u64, u64)>) {
         let Some((unix_s, bytes)) = written else {
             self.snapshots_failed.fetch_add(1, Ordering::Relaxed);

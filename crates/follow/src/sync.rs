@@ -1,20 +1,20 @@
-//! Makes what was appended to a file durable, on a thread of its own, so that a slow disk delays no change.
+//! Makes appended data durable, on its own thread, so that a slow disk delays no change.
 
 use std::fmt;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-/// The synchronisation of one file: at most one at a time, and one that waits.
+/// Synchronises one file: at most one synchronisation runs, and at most one waits.
 #[derive(Debug, Default)]
 pub(crate) struct BackgroundSync(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
     is_running: bool,
-    /// Of what was written since the running one began.
+    /// The next synchronisation, for data written since the running one began.
     next: Option<Box<dyn FnOnce() -> io::Result<()> + Send>>,
-    /// The first error. From then on, nobody knows what is on the disk.
+    /// The first error. Afterwards the contents of the disk are uncertain.
     failure: Option<String>,
 }
 
@@ -25,7 +25,7 @@ impl fmt::Debug for State {
 }
 
 impl BackgroundSync {
-    /// Runs `sync`, which is that of the whole file, after the one that runs now.
+    /// Runs `sync`, which synchronises the whole file, after the one that is running.
     pub(crate) fn start(&self, sync: impl FnOnce() -> io::Result<()> + Send + 'static) {
         let mut state = lock(&self.0);
         state.next = Some(Box::new(sync));
@@ -40,7 +40,7 @@ impl BackgroundSync {
     }
 
     /// # Errors
-    /// One has failed.
+    /// If a synchronisation has failed.
     pub(crate) fn check(&self) -> io::Result<()> {
         let state = lock(&self.0);
         let failure = state.failure.as_ref();

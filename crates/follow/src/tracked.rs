@@ -1,5 +1,4 @@
-//! Finds the watched files that an event is about. A file has two locations if it is a link: its
-//! own and that of its target.
+//! Finds the watched files that an event concerns. A link has two locations: its own and that of its target.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +12,7 @@ use crate::walk::{self, Version};
 #[derive(Debug, Default)]
 pub(crate) struct Tracked {
     files: HashMap<Arc<Path>, Seen>,
-    /// By path with canonical folder, of the file and of its target.
+    /// Files by the path, with canonical folder, of the file and of its target.
     locations: HashMap<Arc<Path>, At>,
     /// Canonical paths of folders since the last walk, because thousands of files share a few.
     real: HashMap<PathBuf, Option<Arc<Path>>>,
@@ -28,7 +27,7 @@ struct Seen {
 /// The location of a file, and that of its target if it is a link.
 pub(crate) type Locations = [Option<Arc<Path>>; 2];
 
-/// What is known of a path.
+/// The type of the file at a path, as far as known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Node {
     File,
@@ -40,7 +39,7 @@ pub(crate) enum Node {
 #[derive(Debug)]
 enum At {
     One(Arc<Path>),
-    /// In their order.
+    /// Several files, in order.
     Several(Vec<Arc<Path>>),
 }
 
@@ -55,7 +54,7 @@ impl Tracked {
         self.look_with(file, walk::version(file), Node::Unknown)
     }
 
-    /// The same with a known version.
+    /// As [`Self::look`] with a known version.
     pub(crate) fn look_with(
         &mut self,
         file: &Arc<Path>,
@@ -110,7 +109,7 @@ impl Tracked {
         self.files.get(file).is_none_or(|seen| seen.version.as_ref() != version)
     }
 
-    /// The locations of `file` and of the target if it is a link. What is recorded does not change.
+    /// The locations of `file`, and of its target if it is a link, without recording them.
     pub(crate) fn find(&mut self, file: &Arc<Path>, node: Node) -> Locations {
         let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
         let folder = folder.unwrap_or(Path::new("."));

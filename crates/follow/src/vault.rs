@@ -1,7 +1,7 @@
-//! Secrets in HashiCorp Vault: what is known, what is due, and one round of requests for it.
+//! Secrets in HashiCorp Vault: their values, the schedule of reading them, and a round of requests.
 //!
 //! A token is renewed, and a secret with a lease is read again, after two thirds of its time; other secrets every
-//! `refresh_s`. What was read last stays in use whatever happens to Vault or to the secret there.
+//! `refresh_s`. The last values stay in use if Vault or the secret becomes unavailable.
 //!
 //! Architecture invariant: no files, sockets or clock: times are arguments, and requests are sent by a function.
 
@@ -12,33 +12,33 @@ use base::{Now, limits};
 use formats::vault::{self, Secret, Token};
 use model::{VaultField, VaultLogin, VaultRequest, VaultSettings};
 
-/// Sends a request to Vault, with a token. Returns status and body. Blocks, within limits of its own.
+/// Sends a request to Vault, with a token. Returns status and body. Blocks, within its own limits.
 pub type AskVault = Arc<
     dyn Fn(&VaultSettings, &VaultRequest, Option<&str>) -> Result<(u16, Vec<u8>), String>
         + Send
         + Sync,
 >;
 
-/// What is known.
+/// The secrets and the session at Vault.
 #[derive(Default)]
 pub(crate) struct Vault {
     settings: Option<VaultSettings>,
     session: Option<Session>,
-    /// By path.
+    /// Secrets by path.
     secrets: BTreeMap<String, Known>,
     is_asking: bool,
     has_asked: bool,
     failures: u32,
-    /// When a round may begin after one that failed, in microseconds.
+    /// Time from which a round may begin after a failed one, in microseconds.
     retry_us: u64,
 }
 
 #[derive(Clone)]
 struct Session {
     token: Token,
-    /// The lifetime that it had at first, in seconds.
+    /// The initial lifetime, in seconds.
     first_s: u64,
-    /// When it is to be renewed, in microseconds.
+    /// Time at which the token is to be renewed, in microseconds.
     renew_us: u64,
 }
 
@@ -57,17 +57,17 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// The outcome if it cannot be performed.
+    /// The outcome of a round that cannot be performed.
     pub(crate) fn failed(&self, problem: String) -> Outcome {
         let settings = self.settings.clone();
         Outcome { settings, token: None, is_out: false, read: Vec::new(), problem: Some(problem) }
     }
 }
 
-/// What a round has found.
+/// The outcome of a round.
 pub(crate) struct Outcome {
     settings: VaultSettings,
-    /// A token that was got, looked up or renewed.
+    /// A token that was obtained, looked up or renewed.
     token: Option<Token>,
     /// Whether no token works.
     is_out: bool,
@@ -82,17 +82,17 @@ impl std::fmt::Debug for Outcome {
     }
 }
 
-/// What a round means.
+/// The effect of a round.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Concluded {
-    /// Whether secrets are others than before.
+    /// Whether any secret has changed.
     pub(crate) changed: bool,
-    /// For diagnostics.
+    /// Problems, for diagnostics.
     pub(crate) problems: Vec<String>,
 }
 
 impl Vault {
-    /// Applies the settings. What is known stays in use.
+    /// Applies the settings. Known secrets stay in use.
     pub(crate) fn configure(&mut self, settings: Option<&VaultSettings>) {
         let logins = |of: &VaultSettings| (of.url.clone(), of.namespace.clone(), of.login.clone());
         if self.settings.as_ref().map(logins) != settings.map(logins) {
@@ -140,12 +140,12 @@ impl Vault {
         Some(Job { settings, session: self.session.clone(), renew, paths })
     }
 
-    /// Keeps what a round has found, and schedules the next one.
+    /// Applies the outcome of a round, and schedules the next one.
     pub(crate) fn conclude(&mut self, outcome: Outcome, now: Now) -> Concluded {
         (self.is_asking, self.has_asked) = (false, true);
         let Outcome { settings, token, is_out, read, problem } = outcome;
         if self.settings.as_ref() != Some(&settings) {
-            // Of an older configuration. All is due at once.
+            // The outcome belongs to an older configuration, so everything is due immediately.
             return Concluded::default();
         }
         match token {
@@ -175,7 +175,7 @@ impl Vault {
         found
     }
 
-    /// Returns what is wrong with `secret`, which is not kept then.
+    /// Stores `secret`, or returns the problem with it.
     fn keep(&mut self, path: &str, secret: Secret, now: Now, changed: &mut bool) -> Option<String> {
         let settings = self.settings.as_ref()?;
         let known = self.secrets.get_mut(path)?;
@@ -196,7 +196,7 @@ impl Vault {
 }
 
 impl Session {
-    /// `before`: the session whose token may be this one.
+    /// `before` is the previous session, whose token may be the same.
     fn new(token: Token, before: Option<&Self>, now: Now) -> Self {
         let same = before.filter(|before| before.token.value == token.value);
         let first_s = same.map_or(token.valid_s, |before| before.first_s.max(token.valid_s));
@@ -207,7 +207,7 @@ impl Session {
         Self { token, first_s, renew_us }
     }
 
-    /// Whether a renewal still makes it last: its greatest age is not near.
+    /// Whether a renewal still extends the token, because its maximum age is not near.
     fn is_renewable(&self) -> bool {
         self.token.is_renewable && self.token.valid_s >= self.first_s / 2
     }
@@ -221,7 +221,7 @@ fn two_thirds(seconds: u64) -> u64 {
     (seconds / 3).saturating_mul(2).max(limits::VAULT_RETRY_S_MIN)
 }
 
-/// Performs a round: logs in if needed, and reads what is due.
+/// Performs a round: logs in if needed, and reads the secrets that are due.
 pub(crate) fn round(ask: &AskVault, job: Job) -> Outcome {
     let Job { settings, session, renew, paths } = job;
     let mut outcome =
@@ -230,7 +230,7 @@ pub(crate) fn round(ask: &AskVault, job: Job) -> Outcome {
     outcome
 }
 
-/// Fails if it cannot go on.
+/// Performs the requests. Fails if the round cannot continue.
 fn perform(
     ask: &AskVault,
     (session, renew): (Option<Session>, bool),
@@ -258,7 +258,7 @@ fn perform(
     Ok(())
 }
 
-/// Renews the token of `session`, or gets another one.
+/// Renews the token of `session`, or obtains another one.
 fn log_in(
     ask: &AskVault,
     session: Option<Session>,
@@ -328,7 +328,7 @@ mod tests {
         Now { unix_s: s, mono_us: s * 1_000_000 }
     }
 
-    /// One round at `s`. `script`: for each request its path and token, as it must be, and the response.
+    /// Performs one round at `s`. `script` has, for each request, the expected path and token, and the response.
     #[track_caller]
     fn round_at(vault: &mut Vault, s: u64, script: &[(&str, u16, &str)]) -> Concluded {
         let job = vault.pop_due(at(s).mono_us).expect("a round is due");

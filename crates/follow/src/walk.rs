@@ -32,7 +32,7 @@ pub(crate) enum Versions {
 /// The result of a walk.
 #[derive(Debug, Default)]
 pub(crate) struct Walked {
-    /// Not ordered: comparing paths takes long, and there may be many.
+    /// Files found. Not ordered, because comparing paths takes long and there may be many.
     pub(crate) files: HashMap<Arc<Path>, Option<Version>>,
     /// Folders that were listed.
     pub(crate) folders: Vec<PathBuf>,
@@ -42,14 +42,14 @@ pub(crate) struct Walked {
 /// The configured files and folders.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Roots {
-    /// Of API descriptions.
+    /// Files and folders of API descriptions.
     pub(crate) apis: Vec<PathBuf>,
-    /// Of Synapse artefacts.
+    /// Files and folders of Synapse artefacts.
     pub(crate) artefacts: Vec<PathBuf>,
     pub(crate) applications: Vec<PathBuf>,
 }
 
-/// What is looked for in a folder.
+/// The kind of files to find in a folder.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Apis,
@@ -71,7 +71,7 @@ impl Roots {
         gateway.apis.iter().chain(&settings.integration.artefacts).chain(&gateway.applications)
     }
 
-    /// The file or folder of artefacts in which `file` is one; `None`: it is an API description.
+    /// The configured file or folder of artefacts that contains `file`; `None` for an API description.
     pub(crate) fn of_artefact(&self, file: &Path) -> Option<&Path> {
         let mut roots = self.artefacts.iter();
         let root = roots.find(|root| file.starts_with(root))?;
@@ -106,9 +106,8 @@ impl Kind {
     }
 }
 
-/// Lists the files in `roots`. `enter` is called with each folder before it is listed, so that a
-/// watch set there misses nothing. Symbolic links are followed; each folder is entered once for each
-/// kind, however many links lead to it.
+/// Lists the files in `roots`. `enter` is called with each folder before it is listed, so that a watch set there misses
+/// nothing. Symbolic links are followed; each folder is entered once for each kind, even if several links lead to it.
 pub(crate) fn walk(roots: &Roots, versions: Versions, enter: &mut dyn FnMut(&Path)) -> Walked {
     let mut walked = Walked::default();
     let kinds = [
@@ -152,7 +151,7 @@ pub(crate) fn version(path: &Path) -> Option<Version> {
     fs::metadata(path).ok().filter(fs::Metadata::is_file).map(|metadata| Version::of(&metadata))
 }
 
-/// Device and inode of the file or folder at `path`; `None`: it cannot be read.
+/// Device and inode of the file or folder at `path`; `None` if it cannot be read.
 pub(crate) fn identity(path: &Path) -> Option<(u64, u64)> {
     fs::metadata(path).ok().map(|metadata| (metadata.dev(), metadata.ino()))
 }
@@ -171,8 +170,8 @@ pub(crate) fn is_description(path: &Path) -> bool {
     known && !is_hidden(name)
 }
 
-/// Whether a file belongs to a project of API Manager, whose `api.yaml` describes the API. Only names that projects have are
-/// looked up. `Definitions/swagger.yaml` always does: `api.yaml` may still have to come.
+/// Whether a file belongs to a project of API Manager, whose `api.yaml` describes the API. Only names that projects
+/// have are looked up. `Definitions/swagger.yaml` always belongs to one, since `api.yaml` may be written later.
 pub(crate) fn is_part_of_project(file: &Path) -> bool {
     const FOLDERS: [&str; 8] = [
         "Definitions",
@@ -215,7 +214,7 @@ fn is_hidden(name: &str) -> bool {
     name.starts_with(['.', '#'])
 }
 
-/// Whether a file of this name may be one that a walk finds.
+/// Whether a walk may find a file of this name.
 pub(crate) fn may_be_found(path: &Path) -> bool {
     is_description(path) || is_application(path) || Role::of(path).is_some()
 }
@@ -262,7 +261,7 @@ fn list(
         if entry.file_name().as_encoded_bytes().starts_with(b".") {
             continue;
         }
-        // Removed meanwhile, or a dangling link.
+        // The entry was removed meanwhile, or is a dangling link.
         let Some((node, version)) = look(&entry, &path, versions) else { continue };
         if node.is_dir() {
             if kind.enters(&path) {
@@ -286,7 +285,7 @@ fn list(
     }
 }
 
-/// What an entry of a folder is, or leads to.
+/// The type and version of a folder's entry, or of a link's target.
 fn look(
     entry: &fs::DirEntry,
     path: &Path,

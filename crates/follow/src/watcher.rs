@@ -25,9 +25,9 @@ pub(crate) enum FileEvent {
 /// Watches folders, each under its canonical path: inotify has one watch per folder.
 pub(crate) struct Watcher {
     notify: Option<notify::RecommendedWatcher>,
-    /// With device and inode: a folder that was recreated needs a new watch.
+    /// Watched folders with device and inode, because a folder that was recreated needs a new watch.
     folders: HashMap<PathBuf, (u64, u64)>,
-    /// Folders that cannot be watched, each reported once: every poll tries again.
+    /// Folders that cannot be watched. Each is reported once, although every poll tries again.
     refused: HashSet<PathBuf>,
 }
 
@@ -73,7 +73,7 @@ impl Watcher {
         }
     }
 
-    /// A folder was removed or renamed, so its watch is no longer valid.
+    /// Forgets a folder that was removed or renamed, whose watch is no longer valid.
     pub(crate) fn forget(&mut self, folder: &Path) {
         self.folders.remove(folder);
     }
@@ -108,7 +108,7 @@ enum EventClass {
     Folder,
 }
 
-/// `None`: irrelevant, such as reads by this process.
+/// Classifies an event; `None` if it is irrelevant, such as a read by this process.
 fn class(kind: &EventKind) -> Option<EventClass> {
     match kind {
         EventKind::Access(AccessKind::Close(AccessMode::Write)) => {
@@ -117,7 +117,7 @@ fn class(kind: &EventKind) -> Option<EventClass> {
         EventKind::Access(_) => None,
         EventKind::Create(CreateKind::Folder) => Some(EventClass::Folder),
         EventKind::Create(_) => Some(EventClass::Created),
-        // Reported as From and To already.
+        // Already reported as From and To.
         EventKind::Modify(ModifyKind::Name(RenameMode::Both)) => None,
         EventKind::Modify(ModifyKind::Name(_)) => Some(EventClass::File(ChangeKind::Complete)),
         EventKind::Modify(ModifyKind::Metadata(_)) => Some(EventClass::File(ChangeKind::Metadata)),

@@ -25,7 +25,7 @@ fn write(file: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
     let temporary = temporary_name(file);
-    // A crash may have left one, perhaps with other permissions.
+    // A crash may have left a temporary file, perhaps with other permissions.
     drop(fs::remove_file(&temporary));
     let written = write_new(&temporary, bytes, mode).and_then(|()| fs::rename(&temporary, file));
     if written.is_err() {

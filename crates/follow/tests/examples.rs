@@ -1,5 +1,5 @@
-//! examples/micro-integrator: it is read without a warning, as a folder and as an archive, and the configurations in
-//! suites/targets/synapse.toml and penstock-integration.toml are made from it.
+//! examples/micro-integrator is read without a warning, as a folder and as an archive, and the configurations in
+//! suites/targets/synapse.toml and penstock-integration.toml agree with it.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot read the examples has failed")]
 
@@ -76,7 +76,7 @@ fn the_target_penstock_integration_has_the_same_artefacts() {
     target_ends_with("penstock-integration", marker, &files.collect::<String>());
 }
 
-/// What follows `marker` in a target's file. `PENSTOCK_BLESS=1` writes it.
+/// Checks the text after `marker` in a target's file. `PENSTOCK_BLESS=1` writes it.
 #[track_caller]
 fn target_ends_with(target: &str, marker: &str, end: &str) {
     let file = root().join(format!("suites/targets/{target}.toml"));
@@ -118,7 +118,7 @@ fn bytes(set: &ArtefactSet) -> BTreeMap<&str, &[u8]> {
     set.resources.iter().map(|(path, one)| (&**path, &*one.bytes)).collect()
 }
 
-/// The set as Micro Integrator's Maven plugin packs it.
+/// Packs the set like Micro Integrator's Maven plugin.
 fn archive(set: &ArtefactSet) -> Vec<u8> {
     let mut writer = ZipWriter::new(Cursor::new(Vec::new()));
     let mut add = |name: String, bytes: &[u8]| {
@@ -133,7 +133,7 @@ fn archive(set: &ArtefactSet) -> Vec<u8> {
         )
     };
     for artefact in &set.artefacts {
-        // An API of a version has a colon in its name.
+        // The name of an API with a version contains a colon.
         let name = artefact.name.replace(':', "-");
         let (folder, file) = (format!("{name}_1.0.0"), "artefact.xml");
         let text = manifest(&name, kind(artefact), file);
@@ -173,7 +173,7 @@ fn kind(artefact: &Artefact) -> &'static str {
     }
 }
 
-/// One file for Apache Synapse, with a main sequence that forwards what no proxy and no API takes.
+/// One file for Apache Synapse, with a main sequence that forwards requests that match no proxy and no API.
 fn definitions(set: &ArtefactSet) -> String {
     let mut parts: Vec<String> = set.artefacts.iter().filter_map(for_synapse).collect();
     let sheet = set.resource("gov:/datamapper/orders.xslt").unwrap();
@@ -188,8 +188,8 @@ fn definitions(set: &ArtefactSet) -> String {
     format!("<definitions{NAMESPACE}>\n{}</definitions>\n", parts.concat())
 }
 
-/// An artefact for Apache Synapse 3.0.1, which has no `call`, `fastXSLT` and `datamapper`, builds nothing from JSON, and
-/// neither replaces nor joins bodies that nothing has read.
+/// Converts an artefact for Apache Synapse 3.0.1, which lacks `call`, `fastXSLT` and `datamapper`, does not parse JSON,
+/// and cannot replace or join bodies that have not been read.
 fn for_synapse(artefact: &Artefact) -> Option<String> {
     let text = String::from_utf8(artefact.bytes.to_vec()).unwrap().replacen(NAMESPACE, "", 1);
     if text.contains("evaluator=\"json\"") {

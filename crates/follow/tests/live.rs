@@ -1,6 +1,5 @@
-//! What is served after files change, with real folders and notifications. Each test waits for an
-//! expected change. To check that something does not change, a test makes a
-//! later change (the fence) and waits for that.
+//! The parts that are served after files change, with real folders and notifications. Each test waits for an expected
+//! change. To check that something does not change, a test makes a later change (the fence) and waits for that.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot make its files has failed")]
 
@@ -502,7 +501,7 @@ impl Scene {
         self.history.push(served(&self.snapshot));
     }
 
-    /// With a `penstock.toml` that [`Scene::configure`] can change.
+    /// A scene with a `penstock.toml` that [`Scene::configure`] can change.
     fn configured(gateway: &str, rest: &str) -> Self {
         let mut scene = Self::unstarted();
         scene.configure(gateway, rest);
@@ -515,7 +514,7 @@ impl Scene {
         self.replace("penstock.toml", &format!("{head}\n{gateway}\napis = [\"apis/\"]\n{rest}"));
     }
 
-    /// A description behind two links, of which the second is in a folder that is not watched.
+    /// A scene with a description behind two links, the second of which is in a folder that is not watched.
     fn with_a_far_link() -> Self {
         let mut scene = Self::unstarted();
         for folder in ["hop", "one", "two"] {

@@ -18,7 +18,7 @@ pub(crate) fn is_absolute(text: &str) -> bool {
     text.starts_with("//") || scheme_of(text).is_some()
 }
 
-/// RFC 3986 section 3.1.
+/// The scheme of a URL (RFC 3986 section 3.1).
 pub(crate) fn scheme_of(text: &str) -> Option<&str> {
     let (scheme, _) = text.split_once(':')?;
     let starts = scheme.bytes().next().is_some_and(|b| b.is_ascii_alphabetic());
@@ -83,10 +83,10 @@ pub(crate) fn url_host(text: &str) -> Result<String, Wrong> {
     endpoint(before_query).map(|endpoint| endpoint.host)
 }
 
-/// Whether nobody on the way can read or replace what is exchanged with this URL: it is https, or of this machine.
+/// Whether messages to this URL are protected in transit: it is https, or on this machine.
 ///
 /// # Errors
-/// It is no http or https URL.
+/// If it is not an http or https URL.
 pub(crate) fn is_confidential(url: &str) -> Result<bool, Wrong> {
     let host = url_host(url)?;
     let is_loopback =
@@ -172,7 +172,7 @@ pub(crate) fn host_name(text: &str) -> Result<String, Wrong> {
     Ok(name.to_ascii_lowercase())
 }
 
-/// One of `x-penstock-hosts`: a host name, or `*.` and a host name.
+/// An entry of `x-penstock-hosts`: a host name, or `*.` and a host name.
 pub(crate) fn host_pattern(text: &str) -> Result<String, Wrong> {
     if text.contains([':', '/']) {
         return wrong(

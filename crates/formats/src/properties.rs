@@ -38,7 +38,7 @@ pub fn openapi(data: &[u8]) {
     }
 }
 
-/// Reads `data` as a snapshot, as it is and with the right checksum.
+/// Reads `data` as a snapshot, unchanged and with the right checksum.
 ///
 /// # Panics
 /// When a property does not hold.
@@ -137,7 +137,8 @@ fn quotas(data: &[u8]) {
     }
 }
 
-/// Reads `data` as penstock.toml, as an application, as plans and as a response of Vault. Every environment variable and file exists.
+/// Reads `data` as penstock.toml, as an application, as plans and as a response of Vault. Every environment variable
+/// and file exists.
 ///
 /// # Panics
 /// When a property does not hold.
@@ -225,8 +226,7 @@ fn artefact_file(file: &str, data: &[u8]) {
     }
 }
 
-/// There is a result if and only if there is no error; diagnostics are limited in number and have a
-/// message.
+/// The result exists exactly if no diagnostic is an error; diagnostics are limited in number and have a message.
 fn bounded(diagnostics: &[Diagnostic], accepted: bool) {
     let errors = diagnostics.iter().any(|d| d.severity == Severity::Error);
     assert_eq!(accepted, !errors, "{diagnostics:?}");

@@ -7,7 +7,7 @@ pub(crate) use base::names::one_of;
 use base::names::{SUGGESTIONS_MAX, nearest};
 use model::{Diagnostic, Place, Severity};
 
-/// In a tree that was made of two documents, the lines of the second one follow this one. No document has as many:
+/// In a tree made of two documents, the lines of the second one begin after this number, which no document reaches:
 /// `limits::DOCUMENT_BYTES_MAX`.
 pub(crate) const OTHER_LINES: u32 = 1 << 31;
 
@@ -28,12 +28,12 @@ impl Report {
         Self { file, other: None, diagnostics: Vec::new(), errors: 0, left_out: 0 }
     }
 
-    /// Sets the file of the diagnostics to come. Returns the previous one.
+    /// Sets the file of further diagnostics. Returns the previous one.
     pub(crate) fn enter(&mut self, file: PathBuf) -> PathBuf {
         std::mem::replace(&mut self.file, file)
     }
 
-    /// The same. The file until now is that of the lines after [`OTHER_LINES`].
+    /// As [`Self::enter`]. The previous file is the one of the lines after [`OTHER_LINES`].
     pub(crate) fn enter_beside(&mut self, file: PathBuf) {
         self.other = Some(self.enter(file));
     }
@@ -51,7 +51,7 @@ impl Report {
         self.diagnostics.len() < SUGGESTIONS_MAX
     }
 
-    /// The file is rejected. `help`: what to write instead.
+    /// Adds an error: the file is rejected. `help` has the replacement.
     pub(crate) fn error(
         &mut self,
         place: impl Into<Option<Place>>,
@@ -61,7 +61,7 @@ impl Report {
         self.add(Severity::Error, place.into(), message.into(), help.into());
     }
 
-    /// The same, for a caller that has nothing else to return then.
+    /// As [`Self::error`], for a caller that then returns nothing.
     pub(crate) fn reject<T>(
         &mut self,
         place: impl Into<Option<Place>>,
@@ -72,7 +72,7 @@ impl Report {
         None
     }
 
-    /// The file is accepted.
+    /// Adds a warning: the file is accepted.
     pub(crate) fn warning(
         &mut self,
         place: impl Into<Option<Place>>,

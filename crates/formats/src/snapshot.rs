@@ -1,4 +1,4 @@
-//! A snapshot on disk: the texts from which a gateway last served, in one file with a checksum.
+//! A snapshot on disk: the texts that a gateway last served from, in one file with a checksum.
 //!
 //! The file begins with [`MAGIC`] and the time of writing. Records follow: a byte for the kind, the lengths of name and
 //! text as 4 and 8 bytes, the name, the text. A kind of 0 ends them, and 32 bytes of checksum end the file. Numbers are
@@ -7,7 +7,7 @@
 //! The checksum is a chain, so that a file of any length is written and checked with one chunk in memory: starting from
 //! zeros, each chunk of 64 KiB is appended to the checksum so far, and SHA-256 of both is the next one.
 //!
-//! Architecture invariant: what [`read`] accepts is what [`Writer`] wrote, bit for bit.
+//! Architecture invariant: [`read`] accepts only the exact bytes that [`Writer`] wrote.
 
 use std::io::{self, Read, Write};
 
@@ -17,10 +17,10 @@ use base::limits;
 pub const MAGIC: &[u8] = b"penstock snapshot 1\n";
 const CHUNK_BYTES: usize = 64 * 1024;
 const HASH_BYTES: usize = 32;
-/// Longest name, in bytes. Longer: not written. Paths have 4,096.
+/// Longest name, in bytes. Longer: not written. Paths have up to 4,096.
 const NAME_BYTES_MAX: usize = 64 * 1024;
 
-/// What a record is.
+/// The kind of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// An API description, an artefact or an application, by its path.
@@ -46,12 +46,12 @@ pub struct Record<'s> {
 /// The content of a snapshot.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Saved<'s> {
-    /// When it was written, in seconds since the Unix epoch.
+    /// Time of writing, in seconds since the Unix epoch.
     pub written_s: u64,
     pub records: Vec<Record<'s>>,
 }
 
-/// Why a snapshot is unusable.
+/// The reason why a snapshot is unusable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Damage {
     Magic,
@@ -118,7 +118,7 @@ pub fn read(bytes: &[u8]) -> Result<Saved<'_>, Damage> {
 /// Whether the checksum of a file of `bytes` is right.
 ///
 /// # Errors
-/// It cannot be read.
+/// If the file cannot be read.
 pub fn is_whole(mut file: impl Read, bytes: u64) -> io::Result<bool> {
     let Some(mut left) = bytes.checked_sub(HASH_BYTES as u64) else { return Ok(false) };
     let (mut chain, mut chunk) = (Chain::default(), vec![0; CHUNK_BYTES]);
@@ -139,7 +139,7 @@ pub fn is_whole(mut file: impl Read, bytes: u64) -> io::Result<bool> {
     Ok(!is_first && checksum == chain.hash)
 }
 
-/// `content` as a snapshot: with what it begins with, and the checksum.
+/// `content` as a snapshot, with its first bytes and the checksum.
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) fn with_checksum(content: &[u8]) -> Vec<u8> {
     let mut bytes = [MAGIC, content].concat();
@@ -189,7 +189,7 @@ pub struct Writer<W> {
 
 impl<W: Write> Writer<W> {
     /// # Errors
-    /// Those of `to`.
+    /// Errors of `to`.
     pub fn new(to: W, written_s: u64) -> io::Result<Self> {
         let chunk = Vec::with_capacity(CHUNK_BYTES);
         let mut writer = Self { to, chain: Chain::default(), chunk, bytes: 0 };
@@ -199,7 +199,7 @@ impl<W: Write> Writer<W> {
     }
 
     /// # Errors
-    /// Those of `to`; the snapshot or the name is too long.
+    /// Errors of `to`, or a snapshot or name that is too long.
     pub fn add(&mut self, record: &Record<'_>) -> io::Result<()> {
         let name_bytes = u32::try_from(record.name.len()).unwrap_or(u32::MAX);
         let text_bytes = record.text.len() as u64;
@@ -216,7 +216,7 @@ impl<W: Write> Writer<W> {
     }
 
     /// # Errors
-    /// Those of `to`.
+    /// Errors of `to`.
     pub fn finish(mut self) -> io::Result<W> {
         self.put(&[0])?;
         if !self.chunk.is_empty() {
@@ -266,7 +266,7 @@ mod tests {
 
     #[test]
     fn what_was_written_is_read() {
-        // Without and with several chunks, and with one that ends where the file does.
+        // Fewer and more bytes than a chunk, and a chunk that ends where the file does.
         let whole = CHUNK_BYTES - snapshot(0).len() + HASH_BYTES;
         for bytes in [0, 1, whole / 3, whole, 100_000] {
             let written = snapshot(bytes);

@@ -15,25 +15,25 @@ use crate::declarative;
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token {
     pub value: String,
-    /// 0: it does not expire.
+    /// Lifetime in seconds; 0 if the token does not expire.
     pub valid_s: u64,
     pub is_renewable: bool,
 }
 
-/// The fields of a secret that can be sent to an upstream, and how long they are valid, if the secret has a lease.
+/// The fields of a secret that can be sent to an upstream, and their lifetime, if the secret has a lease.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret {
     pub fields: BTreeMap<String, Vec<u8>>,
     pub lease_s: Option<u64>,
 }
 
-/// Renews the token that is sent along.
+/// Renews the token that is sent with the request.
 #[must_use]
 pub fn renew() -> VaultRequest {
     VaultRequest { path: "auth/token/renew-self".to_owned(), body: Some(b"{}".to_vec()) }
 }
 
-/// Logs in; for a token that is configured, asks what it is, with the token.
+/// Logs in; for a configured token, looks it up.
 #[must_use]
 pub fn login(settings: &VaultSettings) -> VaultRequest {
     let text = |secret: &[u8]| String::from_utf8_lossy(secret).into_owned();
@@ -51,15 +51,15 @@ pub fn login(settings: &VaultSettings) -> VaultRequest {
     VaultRequest { path: format!("auth/{mount}/login"), body: Some(body.to_string().into_bytes()) }
 }
 
-/// The token of a response to [`login`] or [`renew`]. `sent`: the token that was sent along.
+/// The token of a response to [`login`] or [`renew`]. `sent` is the token that was sent with the request.
 ///
 /// # Errors
-/// What is wrong, for a diagnostic.
+/// A message for a diagnostic.
 pub fn read_token(response: &[u8], sent: Option<&str>) -> Result<Token, String> {
     let response = object(response)?;
     let number = |of: &Map<String, Value>, key: &str| of.get(key).and_then(Value::as_u64);
     let flag = |of: &Map<String, Value>| of.get("renewable").and_then(Value::as_bool);
-    // `data`: of a lookup.
+    // `data` is part of the response to a lookup.
     let (of, valid_s) = match (section(&response, "auth"), section(&response, "data")) {
         (Some(auth), _) => (auth, number(auth, "lease_duration")),
         (None, Some(data)) => (data, number(data, "ttl")),
@@ -80,7 +80,7 @@ pub fn read_token(response: &[u8], sent: Option<&str>) -> Result<Token, String> 
 /// The secret of a response, of version 1 or 2 of the KV engine or of another one.
 ///
 /// # Errors
-/// What is wrong, for a diagnostic.
+/// A message for a diagnostic.
 pub fn read_secret(response: &[u8]) -> Result<Secret, String> {
     let response = object(response)?;
     let data = section(&response, "data").ok_or("the response has no `data`")?;
@@ -104,7 +104,7 @@ pub fn read_secret(response: &[u8]) -> Result<Secret, String> {
     Ok(Secret { fields: fields.collect(), lease_s: lease_s.filter(|_| is_leased) })
 }
 
-/// Why there is no successful response to a request for `path`.
+/// The problem with an unsuccessful response to a request for `path`.
 #[must_use]
 pub fn problem(status: u16, path: &str) -> String {
     let is_login = path.starts_with("auth/");

@@ -1,5 +1,5 @@
-//! A generated description with the size and shape of the largest public ones (13 MB of JSON, about
-//! 1,200 operations, deep schemas): what a strict JSON parser finds in it is what is served.
+//! A generated description with the size and shape of the largest public ones (13 MB of JSON, about 1,200 operations,
+//! deep schemas): the served API must agree with the results of a strict JSON parser.
 
 #![allow(clippy::unwrap_used, reason = "an invalid document has to fail the test")]
 
@@ -11,8 +11,8 @@ use model::{Accepts, ScopeRule, Security};
 use penstock_formats::openapi::{Defaults, Outcome, read};
 
 const RESOURCES: usize = 203;
-/// Each resource has a collection, an item and two that are nested, with six operations in all;
-/// every 50th has a seventh.
+/// Each resource has a collection, an item and two nested paths, with six operations in total; every 50th has a
+/// seventh.
 const PATHS: usize = 4 * RESOURCES;
 const OPERATIONS: usize = 6 * RESOURCES + RESOURCES.div_ceil(50);
 const SCHEMAS: usize = 700;

@@ -10,7 +10,7 @@ use crate::subscriptions::TokenSubscriptions;
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Claims {
     pub iss: Option<String>,
-    /// A whole number is its decimal text.
+    /// `sub`; a whole number becomes its decimal text.
     pub sub: Option<String>,
     /// The audiences; a single string is one.
     pub aud: Vec<String>,
@@ -23,12 +23,13 @@ pub struct Claims {
     pub jti: Option<String>,
     pub client_id: Option<String>,
     pub azp: Option<String>,
-    /// What some providers have in place of both: `cid` (Okta), `appid` (Entra ID, tokens of version 1).
+    /// The claim that some providers use instead of `azp` and `client_id`: `cid` (Okta), `appid` (Entra ID, tokens of
+    /// version 1).
     pub other_client_id: Option<String>,
-    /// From `scope` and `scp`: each a string separated by spaces, or an array.
+    /// The scopes in `scope` and `scp`, each a string separated by spaces, or an array.
     pub scopes: Vec<String>,
     pub keytype: Option<String>,
-    /// `aut`: whether it was issued for an application or a user, in WSO2's words.
+    /// `aut`: whether the token was issued for an application or a user, in WSO2's terms.
     pub aut: Option<String>,
     /// `token_type`, which is `apiKey` in WSO2's API keys.
     pub token_type: Option<String>,
@@ -36,11 +37,11 @@ pub struct Claims {
     pub permitted_ip: Option<String>,
     /// `permittedReferer`: patterns, separated by commas.
     pub permitted_referer: Option<String>,
-    /// Whether it is an ID token, a refresh token or a logout token, which allow no access.
+    /// Whether it is an ID token, a refresh token or a logout token, which grant no access.
     pub has_other_use: bool,
-    /// `cnf`: the key that whoever presents the token has to prove.
+    /// `cnf`: the key whose possession the client has to prove.
     pub confirmation: Option<Confirmation>,
-    /// `subscribedAPIs` and what belongs to them, which are WSO2's as well.
+    /// `subscribedAPIs` and the related claims of WSO2.
     pub subscriptions: Option<Box<TokenSubscriptions>>,
 }
 
@@ -96,8 +97,8 @@ impl Claims {
     }
 }
 
-/// The claims `names` of a token that was verified, as texts, each in its place. `None`: one of them is of a type of which
-/// the token's own spelling would be needed.
+/// The claims `names` of a verified token as texts, in the same order. `None` if the type of one of them would require
+/// the spelling in the token.
 #[must_use]
 pub fn claim_texts(token: &[u8], names: &[String]) -> Option<Vec<Option<String>>> {
     let payload = token.split(|byte| *byte == b'.').nth(1)?;
@@ -184,7 +185,8 @@ fn strings(
     }
 }
 
-/// A `cnf` with anything else than a thumbprint is of a kind that is not supported: its proof may be needed as well.
+/// Parses `cnf`. If it has any member other than a thumbprint, it is unsupported, since that member may require a proof
+/// too.
 fn confirmation(object: &Object<'_>) -> Result<Option<Confirmation>, TokenError> {
     let cnf = match object.get("cnf") {
         None => return Ok(None),
@@ -199,8 +201,9 @@ fn confirmation(object: &Object<'_>) -> Result<Option<Confirmation>, TokenError>
     }))
 }
 
-/// A string by RFC 7519 section 4.1.2; some issuers write the number of the user's row. WSO2 takes its text, and so
-/// does this, if it is whole and has 64 bits: the digits of others are lost, and two subjects would become one.
+/// `sub` is a string (RFC 7519 section 4.1.2), but some issuers write the number of the user's row. Like WSO2, this
+/// takes its decimal text, but only for whole numbers of up to 64 bits: other numbers lose digits, so that two subjects
+/// could become one.
 fn subject(object: &Object<'_>) -> Result<Option<String>, TokenError> {
     match object.get("sub") {
         None => Ok(None),
@@ -227,7 +230,7 @@ fn scopes(object: &Object<'_>) -> Result<Vec<String>, TokenError> {
         .collect())
 }
 
-/// RFC 7519 section 2, NumericDate: "Non-integer values can be represented"; times before 1970 are rejected.
+/// Parses a NumericDate, which may have a fraction (RFC 7519 section 2). Times before 1970 are rejected.
 fn numeric_date(
     object: &Object<'_>,
     name: &str,

@@ -87,8 +87,8 @@ pub(crate) fn public_key_info(der: &[u8]) -> Option<PublicKeyInfo<'_>> {
     })
 }
 
-/// The public key of the X.509 certificate that fills `der`. Its signature and dates aren't checked: the
-/// file is trusted because it is configured.
+/// The public key of the X.509 certificate that fills `der`. The signature and dates of the certificate aren't checked:
+/// the file is trusted because it is configured.
 pub(crate) fn certificate(der: &[u8]) -> Option<PublicKeyInfo<'_>> {
     let mut outer = Reader::new(der);
     let mut to_be_signed = outer.sequence()?.sequence()?;

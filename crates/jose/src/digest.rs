@@ -1,27 +1,27 @@
-//! HTTP Digest, by which a client proves that it knows a password. Source: RFC 7616.
+//! HTTP Digest authentication, where a client proves that it knows a password. Source: RFC 7616.
 
 use aws_lc_rs::digest::{SHA256, digest};
 use md5::{Digest as _, Md5};
 
-/// Whom a client authenticates as.
+/// User name and password of a client.
 #[derive(Clone, Copy)]
 pub struct DigestLogin<'a> {
     pub username: &'a str,
     pub password: &'a [u8],
 }
 
-/// What a server asks for.
+/// A server's challenge.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DigestChallenge {
     realm: String,
     nonce: String,
     opaque: Option<String>,
-    /// As it was written; absent: MD5.
+    /// The algorithm as written; absent means MD5.
     algorithm: Option<String>,
     hash: Hash,
-    /// Whether the first hash covers the nonces, too: `-sess`.
+    /// Whether the first hash also covers the nonces (`-sess`).
     is_session: bool,
-    /// Whether it has `qop`; then one is `auth`. Without, as in RFC 2069, there is no count.
+    /// Whether the challenge has a `qop` with `auth`. Without `qop`, as in RFC 2069, requests are not counted.
     has_qop: bool,
     hashes_username: bool,
     is_stale: bool,
@@ -46,7 +46,8 @@ impl Hash {
 }
 
 impl DigestChallenge {
-    /// The first one that can be answered in the value of a `WWW-Authenticate`, which may have several of any scheme.
+    /// The first challenge that can be answered in the value of a `WWW-Authenticate` field, which may have several of
+    /// any scheme.
     #[must_use]
     pub fn find(value: &str) -> Option<Self> {
         let mut members = elements(value).peekable();
@@ -68,7 +69,7 @@ impl DigestChallenge {
     fn of(parameters: &[(&str, String)]) -> Option<Self> {
         let get = |name: &str| {
             let mut found = parameters.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name));
-            // A parameter that is there twice has no meaning.
+            // A parameter that occurs twice is ignored.
             found.next().filter(|_| found.next().is_none()).map(|(_, value)| value.as_str())
         };
         let is = |name: &str| get(name).is_some_and(|value| value.eq_ignore_ascii_case("true"));
@@ -98,7 +99,7 @@ impl DigestChallenge {
         })
     }
 
-    /// The same with the `nextnonce` of an `Authentication-Info`, if it has one.
+    /// This challenge with the `nextnonce` of an `Authentication-Info` field, if it has one.
     #[must_use]
     pub fn next(&self, info: &str) -> Option<Self> {
         let mut parameters = elements(info).filter_map(parameter);
@@ -106,14 +107,15 @@ impl DigestChallenge {
         (!nonce.is_empty() && nonce != self.nonce).then(|| Self { nonce, ..self.clone() })
     }
 
-    /// Whether a request that was answered by `before` may succeed with this one: it was rejected because of its nonce.
+    /// Whether a request rejected with the answer to `before` may succeed with an answer to this challenge, because
+    /// only its nonce was rejected.
     #[must_use]
     pub fn renews(&self, before: &Self) -> bool {
         self.is_stale || self.nonce != before.nonce
     }
 
-    /// The value of `Authorization` for a request. `uri`: path and query as they are sent; `count`: how often the nonce was
-    /// used, this request included; `cnonce`: random.
+    /// The value of `Authorization` for a request. `uri`: path and query as sent; `count`: the number of uses of the
+    /// nonce, including this request; `cnonce`: random.
     #[must_use]
     pub fn answer(
         &self,
@@ -166,7 +168,7 @@ impl DigestChallenge {
     }
 }
 
-/// The elements of a list, which are separated by commas outside of quoted strings.
+/// The elements of a list, separated by commas outside of quoted strings.
 fn elements(value: &str) -> impl Iterator<Item = &str> {
     let (mut is_quoted, mut is_escaped) = (false, false);
     value
@@ -212,7 +214,7 @@ fn parameter(element: &str) -> Option<(&str, String)> {
     (!name.is_empty() && name.chars().all(is_token)).then_some((name, value))
 }
 
-/// Source: RFC 9110 section 5.6.2.
+/// Whether a character may occur in a token. Source: RFC 9110 section 5.6.2.
 fn is_token(byte: char) -> bool {
     byte.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(byte)
 }

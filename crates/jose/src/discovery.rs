@@ -1,18 +1,19 @@
-//! The discovery document of an issuer. Source: RFC 8414 sections 2 and 3.3, OpenID Connect Discovery sections 3 and 4.3.
+//! The discovery document of an issuer. Source: RFC 8414 sections 2 and 3.3, OpenID Connect Discovery sections 3 and
+//! 4.3.
 
 use crate::json::{self, Object, Value};
 
-/// The URL of the key set of `issuer` by its discovery document.
+/// The URL of the key set of `issuer`, from its discovery document.
 ///
 /// # Errors
-/// What is wrong, for a diagnostic. A document of another issuer is rejected: its keys are those of someone else. So is a
-/// URL without TLS, unless it has the origin of the issuer.
+/// A message for a diagnostic. A document of another issuer is rejected, because its keys belong to another party. A
+/// URL without TLS is rejected too, unless it has the issuer's origin.
 pub fn jwks_uri(document: &[u8], issuer: &str) -> Result<String, String> {
     let url = member(&of_issuer(document, issuer)?, "jwks_uri")?;
     if is_safe(&url, issuer) { Ok(url) } else { Err(unsafe_url("the `jwks_uri`")) }
 }
 
-/// Where browsers sign in, and where clients get tokens for them.
+/// The endpoints where browsers sign in and clients get tokens for them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SignInEndpoints {
     /// `authorization_endpoint`
@@ -31,10 +32,10 @@ pub struct SignInEndpoints {
 
 const SENDS_ISS: &str = "authorization_response_iss_parameter_supported";
 
-/// The endpoints of `issuer` by its discovery document.
+/// The endpoints of `issuer`, from its discovery document.
 ///
 /// # Errors
-/// As [`jwks_uri`], and for endpoints that could not be written into a field of a response.
+/// As [`jwks_uri`], and for endpoints that cannot be written into a response field.
 pub fn sign_in_endpoints(document: &[u8], issuer: &str) -> Result<SignInEndpoints, String> {
     let object = of_issuer(document, issuer)?;
     let endpoints = SignInEndpoints {
@@ -75,8 +76,8 @@ fn unsafe_url(what: &str) -> String {
     format!("{what} of the discovery document is neither an https URL nor at the issuer's origin")
 }
 
-/// Whether a URL, followed by parameters of a query, can be written into a field: it has printable ASCII characters only, and
-/// no fragment.
+/// Whether a URL can be extended by query parameters and written into a field: it consists of printable ASCII
+/// characters and has no fragment.
 fn takes_parameters(url: &str) -> bool {
     url.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#')
 }
@@ -200,7 +201,7 @@ mod tests {
             assert_eq!(found.sends_iss, issuer == realm);
             assert!(jwks_uri(document.as_bytes(), issuer).is_ok(), "{issuer}");
         }
-        // That of `common` is of no issuer.
+        // The document of `common` belongs to no single issuer.
         let common = entra("https://login.microsoftonline.com/{tenantid}/v2.0");
         let common =
             sign_in_endpoints(common.as_bytes(), "https://login.microsoftonline.com/common/v2.0");

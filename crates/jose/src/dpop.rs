@@ -1,4 +1,4 @@
-//! DPoP: proofs that a client has the key to which its token is bound. Source: RFC 9449 section 4.
+//! DPoP: proofs that a client has the key that its token is bound to. Source: RFC 9449 section 4.
 
 use base::limits;
 
@@ -8,8 +8,8 @@ use crate::json::{self, Object, Value};
 use crate::jwk;
 use crate::jws::{self, Header};
 
-/// A proof whose signature is verified with the key that it contains. Whether it is one for a request and a token, and
-/// was not used before, is for the caller of the function to check.
+/// A proof whose signature is verified with the key that it contains. The caller has to check that it is meant for the
+/// request and the token, and was not used before.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Proof {
     /// The key's SHA-256 thumbprint, the `jkt` of tokens. Source: RFC 7638.
@@ -24,11 +24,11 @@ pub struct Proof {
     pub id: String,
     /// `ath`: the SHA-256 of the access token.
     pub token_hash: Option<[u8; 32]>,
-    /// `nonce`: a text of the server.
+    /// `nonce`: a text from the server.
     pub nonce: Option<String>,
 }
 
-/// Nothing of a credential is printed.
+/// A credential is never printed.
 impl std::fmt::Debug for Proof {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Proof").finish_non_exhaustive()
@@ -40,9 +40,9 @@ impl Proof {
     ///
     /// # Errors
     /// [`TokenError::Malformed`] unless it is a JWS in compact form, of at most `limits::PROOF_BYTES_MAX` bytes, whose
-    /// header and claims are strict JSON with the members of a proof; [`TokenError::Unsupported`] for another `typ`, and
-    /// for `crit` and the like; [`TokenError::UnsupportedAlgorithm`] for `none`, a shared secret, and an algorithm that
-    /// does not fit the key; [`TokenError::BadSignature`].
+    /// header and claims are strict JSON with the members of a proof; [`TokenError::Unsupported`] for another `typ`,
+    /// and for `crit` and the like; [`TokenError::UnsupportedAlgorithm`] for `none`, a shared secret, and an algorithm
+    /// that does not fit the key; [`TokenError::BadSignature`].
     pub fn verify(proof: &[u8]) -> Result<Self, TokenError> {
         if proof.len() > limits::PROOF_BYTES_MAX {
             return Err(TokenError::Malformed("too long"));

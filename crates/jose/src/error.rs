@@ -5,16 +5,16 @@ use crate::json::JsonError;
 /// Why a token is rejected. The texts contain no part of the token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
-    /// Not a JWS in compact form with the claims of a JWT.
+    /// The token is not a JWS in compact form with the claims of a JWT.
     #[error("malformed token: {0}")]
     Malformed(&'static str),
     /// Well formed, but its header has a `typ` or an extension such as `crit` that is rejected.
     #[error("unsupported token: {0}")]
     Unsupported(&'static str),
-    /// Its algorithm is `none`, unknown, or not supported by any of the keys.
+    /// The algorithm is `none`, unknown, or not supported by any of the keys.
     #[error("unsupported algorithm: {0}")]
     UnsupportedAlgorithm(&'static str),
-    /// No key has its `kid`, and none without one verifies it. The issuer may have published newer keys.
+    /// No key has the token's `kid`, and no key without a `kid` verifies it. The issuer may have published newer keys.
     #[error("no key with the token's kid")]
     UnknownKid,
     /// No matching key verifies it.
@@ -46,7 +46,7 @@ pub enum KeyError {
     Pem(&'static str),
     #[error("unusable key: {0}")]
     Unusable(&'static str),
-    /// RFC 7518 section 3.2: a secret must be at least as long as the hash.
+    /// The secret is shorter than the hash, which RFC 7518 section 3.2 forbids.
     #[error("the secret has {bytes} bytes; HS256 needs 32, HS384 48, HS512 64")]
     ShortSecret { bytes: usize },
 }

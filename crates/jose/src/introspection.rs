@@ -4,13 +4,14 @@ use crate::claims::{Claims, Confirmation};
 use crate::error::TokenError;
 use crate::json::{self, Value};
 
-/// What an introspection endpoint says about a token; `None`: it is not active. A server that writes no `sub` for a
-/// user may write `username`.
+/// The claims of a token in the response of an introspection endpoint; `None` if the token is not active. If `sub` is
+/// missing, `username` is used.
 ///
 /// # Errors
-/// [`TokenError::Malformed`] unless it is a strict JSON object with a boolean `active`, and of an active token the known
-/// claims have their types; [`TokenError::Unsupported`] for a `token_type` other than `Bearer`, or `DPoP` with the key that
-/// the token is bound to: whoever presents such a token has to prove more than that he has it.
+/// [`TokenError::Malformed`] unless the response is a strict JSON object with a boolean `active` and, for an active
+/// token, known claims of the right types; [`TokenError::Unsupported`] for a `token_type` other than `Bearer`, or
+/// `DPoP` with the key that the token is bound to, because the client would have to prove more than possession of the
+/// token.
 pub fn introspected(response: &[u8]) -> Result<Option<Claims>, TokenError> {
     let object = json::parse_object(response)
         .map_err(|_| TokenError::Malformed("the response is not a strict JSON object"))?;

@@ -15,9 +15,9 @@ use serde_json::value::RawValue;
 pub(crate) enum Value<'a> {
     Null,
     Bool(bool),
-    /// Whole, and in the range of the type.
+    /// A whole number in the range of the type.
     Unsigned(u64),
-    /// Whole, below zero, and in the range of the type.
+    /// A negative whole number in the range of the type.
     Negative(i64),
     /// Any other number.
     Number(f64),
@@ -36,7 +36,7 @@ pub(crate) struct Object<'a>(Vec<(Cow<'a, str>, Value<'a>)>);
 #[non_exhaustive]
 pub struct JsonError {
     pub line: usize,
-    /// In bytes, from 1.
+    /// Column of the error, in bytes, from 1.
     pub column: usize,
     pub problem: String,
 }
@@ -112,7 +112,7 @@ impl<'a> Object<'a> {
         self.0.len()
     }
 
-    /// Whether a member occurs, whatever its value.
+    /// Whether a member occurs, with any value.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.0.iter().any(|(own, _)| own == name)
     }
@@ -269,7 +269,7 @@ impl<'de> Visitor<'de> for RawMembers {
     }
 }
 
-/// By sorting, so that an object of ten thousand members doesn't cost their square in comparisons.
+/// Sorts the names, so that an object of ten thousand members doesn't need a quadratic number of comparisons.
 fn has_duplicate(members: &[(Cow<'_, str>, Value<'_>)]) -> bool {
     let mut names: Vec<&str> = members.iter().map(|(name, _)| &**name).collect();
     names.sort_unstable();

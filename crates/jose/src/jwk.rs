@@ -5,7 +5,7 @@ use crate::base64url::{self, Padding};
 use crate::json::{self, Object, Value};
 use crate::key::{self, Curve, Verifiers};
 
-/// Members of private keys only. RFC 7518 sections 6.2.2 and 6.3.2.
+/// Members that only private keys have. RFC 7518 sections 6.2.2 and 6.3.2.
 const PRIVATE: [&str; 7] = ["d", "p", "q", "dp", "dq", "qi", "oth"];
 
 pub(crate) struct Jwk {
@@ -19,7 +19,7 @@ pub(crate) struct Name {
     kid: String,
     kty: Option<String>,
     crv: Option<String>,
-    /// `None`: any that fits the type.
+    /// `None` stands for any algorithm that fits the type.
     algorithm: Option<Algorithm>,
 }
 
@@ -53,7 +53,8 @@ pub(crate) fn is_secret(jwk: &Object<'_>) -> bool {
     jwk.get("kty").and_then(Value::as_str) == Some("oct")
 }
 
-/// The key's SHA-256 thumbprint. `None`: it lacks a member that defines it. Source: RFC 7638 section 3.2, RFC 8037 section 2.
+/// The key's SHA-256 thumbprint. `None` if a member that defines the key is missing. Source: RFC 7638 section 3.2, RFC
+/// 8037 section 2.
 pub(crate) fn thumbprint(jwk: &Object<'_>) -> Option<[u8; 32]> {
     let text = |name| jwk.get(name).and_then(Value::as_str);
     let names: &[&str] = match text("kty")? {
@@ -66,7 +67,7 @@ pub(crate) fn thumbprint(jwk: &Object<'_>) -> Option<[u8; 32]> {
     Some(thumbprint_of(&members?))
 }
 
-/// The same of the members that define a key, sorted by name.
+/// The SHA-256 thumbprint of a key, from the members that define it, sorted by name.
 pub(crate) fn thumbprint_of(members: &[(&str, &str)]) -> [u8; 32] {
     let members: Vec<_> =
         members.iter().map(|(name, value)| format!("\"{name}\":{}", json::string(value))).collect();
@@ -139,7 +140,7 @@ fn ec(jwk: &Object<'_>) -> Result<Verifiers, &'static str> {
         .and_then(Curve::from_name)
         .ok_or("`crv` is not one of P-256, P-384, P-521")?;
     let (x, y) = (bytes(jwk, "x")?, bytes(jwk, "y")?);
-    // Each has the full length of the curve, leading zeros included: RFC 7518 section 6.2.1.2.
+    // Each coordinate has the full length of the curve, leading zeros included: RFC 7518 section 6.2.1.2.
     if x.len() != curve.coordinate_bytes() || y.len() != curve.coordinate_bytes() {
         return Err("`x` or `y` does not have the length that its curve requires");
     }

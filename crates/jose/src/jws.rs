@@ -9,12 +9,12 @@ use crate::error::TokenError;
 use crate::json::{self, Object};
 use crate::keyset::KeySet;
 
-/// The members of the header that are used. Others are ignored, deliberately those that contain keys.
+/// The members of the header that are used. Others are ignored, including, deliberately, those that contain keys.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Header {
     pub alg: Algorithm,
     pub kid: Option<String>,
-    /// As written.
+    /// `typ` as written.
     pub typ: Option<String>,
 }
 
@@ -35,7 +35,7 @@ pub struct Compact<'a> {
     padded: bool,
 }
 
-/// A credential: nothing of it is printed.
+/// A credential is never printed.
 impl std::fmt::Debug for Compact<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Compact").finish_non_exhaustive()
@@ -93,8 +93,9 @@ impl<'a> Compact<'a> {
     /// Verifies the signature with the keys that the header selects.
     ///
     /// # Errors
-    /// [`TokenError::UnknownKid`] if newer keys of the issuer may have the header's `kid`; [`TokenError::UnsupportedAlgorithm`] if none of
-    /// the selected keys supports the header's algorithm; [`TokenError::BadSignature`] otherwise.
+    /// [`TokenError::UnknownKid`] if newer keys of the issuer may have the header's `kid`;
+    /// [`TokenError::UnsupportedAlgorithm`] if none of the selected keys supports the header's algorithm;
+    /// [`TokenError::BadSignature`] otherwise.
     pub fn verify_signature(&self, keys: &KeySet) -> Result<(), TokenError> {
         keys.verify(&self.header, self.signing_input, &self.signature)
     }
@@ -156,8 +157,8 @@ impl Header {
     }
 }
 
-/// Rejects members that change what is signed or how it is decoded. RFC 7515 section 4.1.11 (`crit`), RFC 7797
-/// (`b64`), RFC 7516 sections 4.1.2 and 4.1.3 (`enc`, `zip`).
+/// Rejects members that change the signed text or its decoding. RFC 7515 section 4.1.11 (`crit`), RFC 7797 (`b64`), RFC
+/// 7516 sections 4.1.2 and 4.1.3 (`enc`, `zip`).
 fn reject_extensions(object: &Object<'_>) -> Result<(), TokenError> {
     for (name, problem) in [
         ("crit", "the header has `crit`"),
@@ -186,7 +187,8 @@ fn text(
     }
 }
 
-/// RFC 7519 section 5.1, RFC 9068 section 2.1; media types don't depend on case.
+/// Whether `typ` is that of an access token. Media types don't depend on case. Source: RFC 7519 section 5.1, RFC 9068
+/// section 2.1.
 fn is_token_type(typ: &str) -> bool {
     const PREFIX: &str = "application/";
     let bare = match typ.split_at_checked(PREFIX.len()) {

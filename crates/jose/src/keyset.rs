@@ -146,8 +146,8 @@ impl KeySet {
         &self.skipped
     }
 
-    /// Verifies `signature` over `message` with the keys that `header` selects: those with its `kid`, or if
-    /// there are none those without any; without `kid`, all. Of these, those that support its `alg`, at most
+    /// Verifies `signature` over `message` with the keys that `header` selects: the keys with its `kid`, or else those
+    /// without any; all keys if the header has no `kid`. Only keys that support its `alg` are tried, at most
     /// [`limits::JWS_TRIES_MAX`].
     pub(crate) fn verify(
         &self,
@@ -178,7 +178,7 @@ impl KeySet {
         if selected.any(|verifier| verifier.verifies(message, signature)) {
             return Ok(());
         }
-        // Of an issuer that names its keys, newer ones may have the name.
+        // If the issuer names its keys, a newer key may have this name.
         let names_keys = self.keys.iter().any(|key| key.kid.is_some());
         match (&header.kid, named) {
             (Some(_), None) if names_keys => Err(TokenError::UnknownKid),

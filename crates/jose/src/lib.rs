@@ -8,9 +8,8 @@
 //! duplicate members, trailing bytes or lone surrogates is rejected, and so is base64url with non-zero
 //! trailing bits. Signatures are verified by aws-lc-rs.
 //!
-//! Keys in a token (`jwk`, `jku`, `x5c`, `x5u`) are ignored; the one in a proof ([`Proof`]) counts by its thumbprint, which
-//! the token has. The algorithm is the key's: a header only
-//! selects among those that the key was loaded for.
+//! Keys in a token (`jwk`, `jku`, `x5c`, `x5u`) are ignored; the key in a proof ([`Proof`]) is trusted if the token has
+//! its thumbprint. The key determines the algorithm: a header only selects among those that the key was loaded for.
 //!
 //! Architecture invariant: no clock, no sockets, no files; time is an argument. No error and no `Debug`
 //! output contains a token, a claim or key material.

@@ -6,7 +6,7 @@ use base::limits::{PASSWORD_LANES_MAX, PASSWORD_MEMORY_KIB_MAX, PASSWORD_PASSES_
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD_NO_PAD;
 
-/// Source: OWASP's password storage cheat sheet, argon2id.
+/// The cost of new hashes. Source: OWASP's password storage cheat sheet, argon2id.
 const COST: Cost = Cost { memory_kib: 19_456, passes: 2, lanes: 1 };
 pub const SALT_BYTES: usize = 16;
 const HASH_BYTES: usize = 32;
@@ -27,7 +27,8 @@ struct Cost {
 }
 
 impl PasswordHash {
-    /// Parses `$argon2id$v=19$m=...,t=...,p=...$SALT$HASH`. `None`: it is something else, or costs more than the limits.
+    /// Parses `$argon2id$v=19$m=...,t=...,p=...$SALT$HASH`. `None` if the text has another form, or its cost exceeds
+    /// the limits.
     #[must_use]
     pub fn parse(phc: &str) -> Option<Self> {
         let (cost, encoded) = phc.strip_prefix("$argon2id$v=19$m=")?.split_once('$')?;
@@ -51,7 +52,7 @@ impl PasswordHash {
         is_sound.then_some(found)
     }
 
-    /// The hash of `password` in PHC string format. Takes some 20 ms. `None`: there is not enough memory.
+    /// The hash of `password` in PHC string format. Takes some 20 ms. `None` if there is not enough memory.
     #[must_use]
     pub fn create(password: &[u8], salt: [u8; SALT_BYTES]) -> Option<String> {
         let hash = compute(password, &salt, COST, HASH_BYTES)?;
@@ -61,7 +62,7 @@ impl PasswordHash {
         Some(format!("$argon2id$v=19$m={memory_kib},t={passes},p={lanes}${salt}${hash}"))
     }
 
-    /// One of no password, whose verification takes as long as that of the costliest of `others`.
+    /// A hash that no password has, whose verification takes as long as that of the costliest of `others`.
     #[must_use]
     pub fn stand_in<'a>(others: impl Iterator<Item = &'a Self>) -> Self {
         let work = |cost: &Cost| u64::from(cost.memory_kib).saturating_mul(cost.passes.into());
@@ -69,7 +70,7 @@ impl PasswordHash {
         Self { cost, salt: vec![0; SALT_BYTES], hash: Vec::new() }
     }
 
-    /// Differs from that of any other hash.
+    /// A text that differs for each hash.
     #[must_use]
     pub fn fingerprint(&self) -> String {
         let Self { cost: Cost { memory_kib, passes, lanes }, salt, hash } = self;
@@ -77,10 +78,10 @@ impl PasswordHash {
         format!("{memory_kib} {passes} {lanes} {} {}", encode(salt), encode(hash))
     }
 
-    /// Whether `password` has this hash, compared in constant time. False as well if there is not enough memory.
+    /// Whether `password` has this hash, compared in constant time. Also false if there is not enough memory.
     #[must_use]
     pub fn verify(&self, password: &[u8]) -> bool {
-        // A stand-in has none.
+        // A stand-in has no hash.
         let length = if self.hash.is_empty() { HASH_BYTES } else { self.hash.len() };
         let computed = compute(password, &self.salt, self.cost, length);
         computed.is_some_and(|hash| verify_slices_are_equal(&hash, &self.hash).is_ok())
@@ -105,7 +106,7 @@ fn compute(password: &[u8], salt: &[u8], cost: Cost, length: usize) -> Option<Ve
 mod tests {
     use super::*;
 
-    /// Without the hash.
+    /// A hash in PHC format up to the hash itself.
     const SMALL: &str = "$argon2id$v=19$m=64,t=2,p=1$c2FsdHNhbHQ$";
 
     #[test]

@@ -30,7 +30,7 @@ pub(crate) fn single(text: &[u8]) -> Result<Block<'_>, KeyError> {
 /// The X.509 certificates of `text`, in DER. Their signatures and dates are not checked.
 ///
 /// # Errors
-/// [`KeyError::Pem`]: there is none, or something else is among them.
+/// [`KeyError::Pem`] without any certificate, or with another kind of block.
 pub fn certificates(text: &[u8]) -> Result<Vec<Vec<u8>>, KeyError> {
     let text = std::str::from_utf8(text).map_err(|_| KeyError::Pem("not a PEM file"))?;
     let mut lines = text.lines().map(str::trim_ascii);

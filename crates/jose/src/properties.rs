@@ -10,8 +10,8 @@ const INVARIANT: &str = "the secret is long enough, and parsed claims can be sig
 static KEYS: LazyLock<KeySet> = LazyLock::new(|| KeySet::from_secret(SECRET).expect(INVARIANT));
 static GENUINE: LazyLock<String> = LazyLock::new(|| sign(r#"{"sub":"alice","scope":"a b"}"#));
 
-/// No token panics; strict and lenient parsing differ by padding alone; claims survive signing and
-/// verification; and no changed token or proof verifies.
+/// No token causes a panic; strict and lenient parsing differ only in padding; claims survive signing and verification;
+/// and no changed token or proof verifies.
 ///
 /// # Panics
 /// If the property is violated.
@@ -76,7 +76,7 @@ fn sign(claims: &str) -> String {
     key.sign(&header, claims).expect(INVARIANT)
 }
 
-/// No key set panics; a parsed one has no more keys than the limit, and no shared secret.
+/// No key set causes a panic; a parsed one has no more keys than the limit, and no shared secret.
 ///
 /// # Panics
 /// If the property is violated.
@@ -92,8 +92,8 @@ pub fn jwks(input: &[u8]) {
     crate::keyset::read_der(input);
 }
 
-/// No response of an issuer panics. A token is active only if the response says so once, and then its claims are those
-/// of a JWT with the same members.
+/// No response of an issuer causes a panic. A token is active only if the response has exactly one `active`, which is
+/// true; its claims are then those of a JWT with the same members.
 ///
 /// # Panics
 /// If the property is violated.

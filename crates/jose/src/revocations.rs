@@ -1,9 +1,9 @@
-//! What the key manager says about the tokens that it revoked.
+//! The key manager's list of revoked tokens.
 
 use crate::base64url::{self, Padding};
 use crate::json::{self, Value};
 
-/// Revoked tokens, and the number after which the next ones come.
+/// A page of revoked tokens, and the number after which the next page begins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RevocationPage {
     pub revision: u64,
@@ -15,16 +15,16 @@ pub struct RevocationPage {
 pub struct Revocation {
     /// SHA-256 of a `jti`, of an opaque token, or of the ID of a client.
     pub hash: [u8; 32],
-    /// When the token has expired, or the last of the client's, in seconds since the Unix epoch.
+    /// Expiry of the token, or of the client's last token, in seconds since the Unix epoch.
     pub exp_s: u64,
-    /// `issued_until`: of a client, in seconds since the Unix epoch. `None`: of a token.
+    /// `issued_until` for a client, in seconds since the Unix epoch. `None` for a token.
     pub issued_s: Option<u64>,
 }
 
-/// The response to a request for revocations.
+/// Parses the response to a request for revocations.
 ///
 /// # Errors
-/// What is wrong, for a diagnostic: a response is used completely or not at all.
+/// A message for a diagnostic. A response is used completely or not at all.
 pub fn revocation_page(response: &[u8]) -> Result<RevocationPage, String> {
     let object = json::parse_object(response)
         .map_err(|error| format!("the response is not strict JSON: {error}"))?;

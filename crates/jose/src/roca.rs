@@ -1,8 +1,8 @@
 //! Detects RSA moduli affected by CVE-2017-15361 ("ROCA").
 //!
-//! The affected library generates primes `k * M + 65537^a mod M`, with M the product of the first primes, so the modulus
-//! is a power of 65537 modulo every small prime; of other moduli one in about 2^27 is.
-//! Source: Nemec and others, "The Return of Coppersmith's Attack", ACM CCS 2017, section 3.
+//! The affected library generates primes `k * M + 65537^a mod M`, with M the product of the first primes, so the
+//! modulus is a power of 65537 modulo every small prime; about one in 2^27 of the other moduli is too. Source: Nemec
+//! and others, "The Return of Coppersmith's Attack", ACM CCS 2017, section 3.
 
 /// The odd primes that divide M for keys of 2048 bits and fewer; larger keys use more, and so match too.
 const PRIMES: [u32; 38] = [
@@ -42,7 +42,7 @@ mod tests {
 
     #[test]
     fn a_power_of_65537_is_weak_and_its_neighbour_is_not() {
-        // 65537^3 has the property by construction, whatever its size.
+        // 65537^3 has the property by construction, despite its small size.
         let cube = 65_537_u64.pow(3);
         assert!(is_weak(&cube.to_be_bytes()));
         assert!(!is_weak(&(cube + 2).to_be_bytes()));

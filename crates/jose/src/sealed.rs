@@ -1,4 +1,5 @@
-//! Texts that only their writer can read, and nobody else can make: what the cookies of browsers hold.
+//! Encrypted and authenticated texts that only the holder of the keys can read or create: the contents of browser
+//! cookies.
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce, RandomizedNonceKey};
 use aws_lc_rs::hmac;
@@ -6,7 +7,7 @@ use aws_lc_rs::hmac;
 use crate::base64url::{self, Padding};
 use crate::error::KeyError;
 
-/// Keys that seal texts. The first one seals; all of them open.
+/// Keys that seal texts. The first key seals; every key opens.
 pub struct SealingKeys(Vec<RandomizedNonceKey>);
 
 /// A key is never printed.
@@ -17,7 +18,7 @@ impl std::fmt::Debug for SealingKeys {
 }
 
 impl SealingKeys {
-    /// Keys that are derived from the lines of `secrets`, of at least 32 bytes each. Empty lines do not count.
+    /// Derives a key from each line of `secrets`, of at least 32 bytes. Empty lines do not count.
     ///
     /// # Errors
     /// [`KeyError::ShortSecret`] for a shorter line, or if there is none.

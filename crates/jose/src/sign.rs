@@ -31,7 +31,7 @@ enum Kind {
     Secret(Vec<u8>),
 }
 
-/// Prints the kind of key and nothing of the key itself.
+/// Prints the kind of key, never the key itself.
 impl std::fmt::Debug for SigningKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("SigningKey").field("algorithm", &self.algorithm()).finish_non_exhaustive()
@@ -165,7 +165,7 @@ impl SigningKey {
         Ok(base64url::encode(&jwk::thumbprint_of(&members)))
     }
 
-    /// Whether the other half of the key is among `keys`.
+    /// Whether the public key of this private key is among `keys`.
     pub fn is_private_key_of(&self, keys: &KeySet) -> bool {
         let header = Header { alg: self.algorithm(), kid: None, typ: None };
         let Ok(jws) = self.sign(&header, "{}") else { return false };
@@ -173,10 +173,10 @@ impl SigningKey {
             .is_ok_and(|jws| jws.verify_signature(keys).is_ok())
     }
 
-    /// A secret for `purpose` that only the private key results in, however its file is written.
+    /// A secret for `purpose`, derived from the private key. It does not depend on the format of the key's file.
     ///
     /// # Errors
-    /// [`SignError::Failed`] if the library does.
+    /// [`SignError::Failed`] if the library fails.
     pub fn derived_secret(&self, purpose: &[u8]) -> Result<[u8; 32], SignError> {
         let failed = |_| SignError::Failed;
         let private = match &self.0 {
@@ -261,16 +261,16 @@ impl SigningKey {
     }
 }
 
-/// By what a JWT names the certificate of its key.
+/// The thumbprints with which a JWT names the certificate of its key.
 pub struct CertificateThumbprints {
-    /// `x5t` as WSO2 writes it, and validators made for it expect it: padded base64url of the hexadecimal digits of the
-    /// SHA-1, instead of the SHA-1. Source: WSO2's `AbstractAPIMgtGatewayJWTGenerator`.
+    /// `x5t` as WSO2 writes it, and validators made for WSO2 expect it: padded base64url of the hexadecimal digits of
+    /// the SHA-1, instead of the SHA-1. Source: WSO2's `AbstractAPIMgtGatewayJWTGenerator`.
     pub wso2: String,
     /// `x5t#S256`. Source: RFC 7515 section 4.1.8.
     pub sha256: String,
 }
 
-/// Those of the certificate in DER.
+/// The thumbprints of a certificate in DER.
 #[must_use]
 pub fn certificate_thumbprints(der: &[u8]) -> CertificateThumbprints {
     let sha1 = digest::digest(&digest::SHA1_FOR_LEGACY_USE_ONLY, der);

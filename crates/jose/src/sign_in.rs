@@ -1,4 +1,5 @@
-//! A user's sign-in at an OpenID Connect provider: what is remembered of it meanwhile, and which ID token ends it.
+//! A user's sign-in at an OpenID Connect provider: the state kept meanwhile, and the check of the ID token that ends
+//! it.
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use base::{Entropy, Now};
@@ -15,17 +16,17 @@ use crate::sha256;
 /// A browser on its way to the provider and back.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SignInAttempt {
-    /// Which response of the provider belongs to it.
+    /// Identifies the provider's response to this attempt.
     pub state: String,
-    /// Which ID token belongs to it.
+    /// Identifies the ID token of this attempt.
     pub nonce: String,
-    /// Of PKCE.
+    /// The code verifier of PKCE.
     pub verifier: String,
-    /// Where the browser goes on afterwards. One line.
+    /// The URL to which the browser returns afterwards, on one line.
     pub target: String,
-    /// The earliest time at which the user may have signed in at the provider, in seconds since the Unix epoch; 0: any.
+    /// The earliest acceptable time of the user's sign-in at the provider, in seconds since the Unix epoch; 0 for any.
     pub since_s: u64,
-    /// In seconds since the Unix epoch.
+    /// End of the attempt, in seconds since the Unix epoch.
     until_s: u64,
 }
 
@@ -37,8 +38,8 @@ impl std::fmt::Debug for SignInAttempt {
 }
 
 impl SignInAttempt {
-    /// One that has to end within `most_s` seconds. `max_age_s`: how long ago the user may have signed in at the provider;
-    /// `None`: however long.
+    /// Begins an attempt that has to end within `most_s` seconds. `max_age_s` is the maximum age of the user's sign-in
+    /// at the provider; `None` for any age.
     #[must_use]
     pub fn begin(
         target: String,
@@ -68,7 +69,7 @@ impl SignInAttempt {
         token_hash_text(&sha256(self.verifier.as_bytes()))
     }
 
-    /// For a cookie. `None` if the system provides no randomness.
+    /// Seals the attempt for a cookie. `None` if the system provides no randomness.
     #[must_use]
     pub fn seal(&self, keys: &SealingKeys, provider: &str) -> Option<String> {
         let Self { state, nonce, verifier, target, since_s, until_s } = self;
@@ -96,8 +97,8 @@ impl SignInAttempt {
     }
 }
 
-/// The parameters, each after `&`, that ask a provider for a sign-in that is at most so old. Its ID token then has
-/// `auth_time`. Source: OpenID Connect Core section 3.1.2.1.
+/// Query parameters, each after `&`, that request a sign-in of at most this age from a provider, with `auth_time` in
+/// the ID token. Source: OpenID Connect Core section 3.1.2.1.
 #[must_use]
 pub fn fresh_sign_in(max_age_s: Option<u64>) -> String {
     match max_age_s {
@@ -107,31 +108,31 @@ pub fn fresh_sign_in(max_age_s: Option<u64>) -> String {
     }
 }
 
-/// What an ID token has to be.
+/// The requirements on an ID token.
 #[derive(Clone, Copy, Debug)]
 pub struct ExpectedIdToken<'a> {
     pub issuer: &'a str,
     pub client_id: &'a str,
-    /// Of the attempt.
+    /// The nonce of the attempt.
     pub nonce: &'a str,
-    /// Of the attempt. Unless it is 0, the token needs `auth_time`.
+    /// The earliest sign-in that the attempt accepts. Unless it is 0, the token needs `auth_time`.
     pub since_s: u64,
 }
 
 /// Why an ID token is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IdTokenProblem {
-    /// Newer keys of the set with this number may verify it.
+    /// The key is unknown; a newer version of the set with this number may have it.
     UnknownKey(usize),
     Invalid(&'static str),
 }
 
-/// Checks that `token` is an ID token of the issuer, for this client, and that it belongs to an attempt. `sets`: keys of
-/// the issuer, each with a number, and with the tolerated clock skew in seconds. Returns when the user signed in, in seconds
-/// since the Unix epoch, if the token has this.
+/// Checks that `token` is an ID token of the issuer, for this client, and that it belongs to an attempt. `sets`: key
+/// sets of the issuer, each with a number and the tolerated clock skew in seconds. Returns the time of the user's
+/// sign-in, in seconds since the Unix epoch, if the token has it.
 ///
 /// # Errors
-/// It is not.
+/// The first check that fails.
 ///
 /// Source: OpenID Connect Core section 3.1.3.7.
 pub fn check_id_token<'k>(
@@ -190,7 +191,7 @@ mod tests {
     const NOW: Now = Now { unix_s: 1_790_000_000, mono_us: 0 };
     const SECRET: &[u8] = b"the secret of provider and client";
 
-    /// The claims of a right ID token, with `from` replaced by `to`.
+    /// Checks the claims of a valid ID token, with `from` replaced by `to`.
     #[track_caller]
     fn check(from: &str, to: &str, expect: Result<(), &'static str>) {
         let claims =

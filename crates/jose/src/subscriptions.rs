@@ -6,28 +6,28 @@ use crate::json::{Object, Value};
 /// The claims `subscribedAPIs`, `tierInfo` and `application`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenSubscriptions {
-    /// Never empty.
+    /// The subscribed APIs, never empty.
     pub apis: Vec<SubscribedApi>,
-    /// What identifies the application: its UUID, else its number, else its name.
+    /// The identifier of the application: its UUID, else its number, else its name.
     pub application: Option<String>,
     /// The plan of the application.
     pub tier: Option<String>,
 }
 
-/// One of `subscribedAPIs`, with what `tierInfo` says of its tier.
+/// An entry of `subscribedAPIs`, with the limits of its tier from `tierInfo`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SubscribedApi {
     pub name: String,
-    /// `*`: any.
+    /// The version; `*` for any.
     pub version: String,
-    /// `subscriptionTier`. Absent as well if `stopOnQuotaReach` is false.
+    /// `subscriptionTier`. Also absent if `stopOnQuotaReach` is false.
     pub tier: Option<String>,
-    /// `spikeArrestLimit`: so many requests in so many milliseconds.
+    /// `spikeArrestLimit`: a number of requests, and the milliseconds in which they are allowed.
     pub burst: Option<(u64, u64)>,
 }
 
 impl TokenSubscriptions {
-    /// Their memory, in bytes.
+    /// Memory of the subscriptions, in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
@@ -39,7 +39,8 @@ impl TokenSubscriptions {
         self.apis.iter().map(api).chain(own).fold(0, usize::saturating_add)
     }
 
-    /// Of a token without the claim, or with an empty list: none. `allowedAPIs` is the list of Microgateway's API keys.
+    /// The subscriptions among the claims; `None` without the claim, or with an empty list. API keys of Microgateway
+    /// have the list in `allowedAPIs`.
     ///
     /// # Errors
     /// [`TokenError::Malformed`] if `subscribedAPIs` is not a list of APIs with name and version.

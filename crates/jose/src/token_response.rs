@@ -3,11 +3,11 @@
 use crate::error::TokenError;
 use crate::json::{self, Value};
 
-/// What a token endpoint has issued. The tokens are visible ASCII.
+/// The tokens that a token endpoint has issued. They are visible ASCII.
 #[derive(Clone, PartialEq, Eq)]
 pub struct IssuedTokens {
     pub access_token: String,
-    /// For how many seconds the access token is valid, if the server says so.
+    /// Lifetime of the access token in seconds, if the response has it.
     pub expires_s: Option<u64>,
     pub refresh_token: Option<String>,
     pub id_token: Option<String>,
@@ -53,8 +53,8 @@ pub fn issued_tokens(response: &[u8]) -> Result<IssuedTokens, TokenError> {
     })
 }
 
-/// Whether an error response is about what the user or an earlier response of the server has provided, and not about the
-/// client. Source: RFC 6749 section 5.2.
+/// Whether an error response concerns the grant (a code, a refresh token, a user's credentials) rather than the client.
+/// Source: RFC 6749 section 5.2.
 #[must_use]
 pub fn is_invalid_grant(response: &[u8]) -> bool {
     let object = json::parse_object(response);

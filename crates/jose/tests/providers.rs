@@ -1,4 +1,4 @@
-//! The discovery documents and access tokens of identity providers, in their shapes, which docs/credentials.md describes.
+//! Discovery documents and access tokens in the shapes of identity providers, which docs/credentials.md describes.
 //!
 //! Source: the published documents and token references of Keycloak, Microsoft Entra ID, Okta, Auth0, Amazon Cognito,
 //! Google and Firebase.
@@ -6,7 +6,7 @@
 
 use penstock_jose::{Claims, jwks_uri, sign_in_endpoints};
 
-/// The issuer, where its keys are, where its users sign in and out.
+/// Checks the issuer, the URL of its keys, and the URLs for signing in and out.
 #[track_caller]
 fn check_document(document: &str, issuer: &str, expect: [&str; 4]) {
     let [keys, authorize, token, logout] = expect;
@@ -68,7 +68,7 @@ fn entra_id() {
     let expect = expect.map(at);
     let expect = expect.each_ref().map(String::as_str);
     check_document(document, "https://login.microsoftonline.com/11111111-2222/v2.0", expect);
-    // That of all tenants is the document of nobody's issuer.
+    // The document for all tenants belongs to no single issuer.
     let common = document.replace("11111111-2222/v2.0\",", "{tenantid}/v2.0\",");
     assert!(jwks_uri(common.as_bytes(), "https://login.microsoftonline.com/common/v2.0").is_err());
     let token = r#"{"aud":"6e74172b","iss":"https://login.microsoftonline.com/11111111-2222/v2.0","iat":1,"nbf":1,"exp":1,

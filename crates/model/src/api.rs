@@ -1,4 +1,4 @@
-//! An API as the gateway serves it, whatever file described it.
+//! An API as the gateway serves it, independent of the format of its description.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,17 +18,18 @@ pub struct Api {
     pub base_path: String,
     /// A second prefix, without the version, if `x-penstock-default-version` is set.
     pub default_path: Option<String>,
-    /// Host names in lower case, without port; `*.example.org` matches one or more labels.
-    /// Empty: any host.
+    /// Host names in lower case, without port; `*.example.org` matches one or more labels. An empty list stands for any
+    /// host.
     pub hosts: Vec<String>,
     pub transports: Transports,
     /// Name of the credential's header field, in lower case. Default: `authorization`.
     pub auth_header: String,
-    /// Where its operations accept API keys, without duplicates. No upstream gets what is there.
+    /// The places where the API's operations accept API keys, without duplicates. They are removed from forwarded
+    /// requests.
     pub key_places: Vec<KeyPlace>,
     /// Whether credentials are forwarded to the upstream.
     pub forward_auth_header: bool,
-    /// Those of [`IDENTITY_FIELDS`] that are forwarded from every client, in lower case.
+    /// Members of [`IDENTITY_FIELDS`] that are forwarded from every client, in lower case.
     pub forward_fields: Vec<String>,
     /// Whether a path with more than one interpretation is rejected: one with `//`, `;` or an escaped
     /// separator, or that normalisation changed.
@@ -37,16 +38,16 @@ pub struct Api {
     pub stall_ms: Option<u32>,
     /// Whether every request needs a client certificate, besides a token where one is needed.
     pub mutual_tls: bool,
-    /// Which of the certificates that the listener accepts. `None`: all of them.
+    /// The client certificates that the API accepts. `None` accepts all that the listener accepts.
     pub client_trust: Option<Arc<ClientTrust>>,
     /// Name of the login where browsers without a credential sign in.
     pub login: Option<String>,
     pub cors: Option<Cors>,
-    /// Whether responses of one of its operations are cached.
+    /// Whether responses of any of its operations are cached.
     pub caches: bool,
-    /// Name of the plan for all its requests. It takes precedence over those of operations.
+    /// Name of the plan for all requests to the API. It takes precedence over the plans of operations.
     pub plan: Option<String>,
-    /// What its endpoints get from all callers together.
+    /// Limits of the requests from all callers together to the API's endpoints.
     pub backend: BackendLimits,
     pub lifecycle: Lifecycle,
     /// Whether callers need a subscription, if there are applications.
@@ -55,17 +56,17 @@ pub struct Api {
     pub upgrades: Vec<String>,
     /// Security and plans of a service of artefacts, which has no operations. `None`: an API with operations.
     pub service: Option<ServiceAccess>,
-    /// In file order. No two have the same method and template.
+    /// Operations in file order. No two have the same method and template.
     pub operations: Vec<Operation>,
     /// Endpoint sets, referred to by index.
     pub upstreams: Vec<Upstream>,
     /// `x-wso2-endpoints` by name, as indices in `upstreams`, if a policy may choose one of them.
     pub named_upstreams: Vec<(String, usize)>,
-    /// Index in `upstreams`; used when an operation names none of its own.
+    /// Index in `upstreams`, for operations that name none.
     pub production: Option<usize>,
     /// Index in `upstreams`.
     pub sandbox: Option<usize>,
-    /// The file that describes it.
+    /// The file that describes the API.
     pub source: PathBuf,
 }
 
@@ -117,9 +118,9 @@ pub struct ClientTrust {
 /// A list of client certificates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TrustedClients {
-    /// SHA-256 of each in DER.
+    /// SHA-256 of each certificate in DER.
     pub hashes: Vec<[u8; 32]>,
-    /// Certificates in DER, whose holders may issue others that are accepted.
+    /// Certificates in DER of issuers whose certificates are accepted too.
     pub issuers: Vec<Vec<u8>>,
 }
 
@@ -143,19 +144,19 @@ impl BackendLimits {
 /// WSO2's states of an API.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Lifecycle {
-    /// Not published yet: for internal keys only.
+    /// The API is not published yet: only internal keys are accepted.
     Created,
     #[default]
     Published,
-    /// For a while: 503.
+    /// Temporarily blocked: 503.
     Blocked,
     /// Served as before.
     Deprecated,
-    /// As if there were none.
+    /// Treated as if it did not exist.
     Retired,
 }
 
-/// The listeners that serve an API. Requests on another get 403, "Unsupported Transport".
+/// The listeners that serve an API. Requests on other listeners get 403, "Unsupported Transport".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transports {
     pub http: bool,
@@ -166,40 +167,40 @@ pub struct Transports {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Operation {
     pub method: Method,
-    /// Below the base path: `/pets/{id}`, `/*`, `/files/*`, or empty for the base path itself.
+    /// Path template below the base path: `/pets/{id}`, `/*`, `/files/*`, or empty for the base path itself.
     pub template: String,
     pub security: Security,
     /// Index in `Api::upstreams`, overriding the API's.
     pub production: Option<usize>,
     /// Index in `Api::upstreams`, overriding the API's.
     pub sandbox: Option<usize>,
-    /// Name of the plan for its requests.
+    /// Name of the plan for requests to the operation.
     pub plan: Option<String>,
-    /// What happens to its messages besides routing and forwarding.
+    /// Policies for the operation's messages.
     pub policies: Option<Arc<Policies>>,
-    /// If its responses are cached: how long those are stored that do not say it, in seconds.
+    /// If responses are cached: the time for which responses without a lifetime are stored, in seconds.
     pub response_cache: Option<u32>,
 }
 
 /// The credential that an operation requires.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Security {
-    /// None; the file says so explicitly.
+    /// No credential, by an explicit entry in the file.
     Open,
-    /// One of these.
+    /// Any of these credentials.
     Required(Accepts),
 }
 
-/// The credentials that an operation accepts. One of them suffices.
+/// The credentials that an operation accepts. Any one suffices.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Accepts {
     /// A valid token of one of the configured issuers.
     pub token: Option<TokenRule>,
     /// The password of a configured user with these scopes.
     pub login: Option<ScopeRule>,
-    /// An API key in one of these places; the first that has something counts.
+    /// An API key in one of these places; the first place that is not empty counts.
     pub api_keys: Vec<KeyPlace>,
-    /// None, if the request has none and its client has a certificate, which is enough.
+    /// A request without a credential is accepted if its client has a certificate.
     pub optional: bool,
 }
 
@@ -212,11 +213,11 @@ impl Accepts {
     }
 }
 
-/// What a token needs besides being valid.
+/// Requirements on a valid token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenRule {
     pub scopes: ScopeRule,
-    /// `None`: both types.
+    /// The type of token; `None` accepts both.
     pub of: Option<TokenType>,
     /// Names of the issuers whose tokens are accepted; empty: all that are configured.
     pub issuers: Vec<String>,
@@ -237,12 +238,12 @@ impl Default for ServiceAccess {
     }
 }
 
-/// Where a request has its API key.
+/// The place of the API key in a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyPlace {
-    /// The header field of this name, in lower case.
+    /// The header field with this name, in lower case.
     Header(String),
-    /// The parameter of the query.
+    /// The query parameter with this name.
     Query(String),
     Cookie(String),
 }
@@ -252,9 +253,9 @@ pub enum KeyPlace {
 pub enum ScopeRule {
     /// None.
     Anything,
-    /// At least one of these (WSO2's rule).
+    /// At least one of these scopes (WSO2's rule).
     AnyOf(Vec<String>),
-    /// All of these (`x-penstock-scopes: all`).
+    /// All of these scopes (`x-penstock-scopes: all`).
     AllOf(Vec<String>),
 }
 
@@ -263,7 +264,7 @@ pub enum ScopeRule {
 pub struct Cors {
     /// `*` or origins.
     pub allow_origins: Vec<String>,
-    /// Empty: the methods of the resource.
+    /// Allowed methods; if empty, the methods of the resource.
     pub allow_methods: Vec<String>,
     pub allow_headers: Vec<String>,
     pub expose_headers: Vec<String>,
@@ -271,7 +272,7 @@ pub struct Cors {
 }
 
 /// Header fields, in lower case, with which a client could claim another address, user, URL or method. They are
-/// forwarded from trusted proxies only, unless an API lists them.
+/// forwarded only from trusted proxies, unless an API lists them.
 pub const IDENTITY_FIELDS: &[&str] = &[
     "cf-connecting-ip",
     "client-cert",

@@ -6,28 +6,28 @@ use std::sync::Arc;
 
 use crate::KeyType;
 
-/// Number of shards. With 100,000 applications, a change of one copies some 200 pointers.
+/// Number of shards. With 100,000 applications, changing one copies some 200 pointers.
 const SHARDS: usize = 512;
 
-/// All applications, in parts of which a change replaces one. A copy shares them.
+/// All applications, in shards. A change replaces one shard, and copies share the others.
 #[derive(Clone, Debug)]
 pub struct Applications {
     shards: Vec<Arc<Vec<Arc<Application>>>>,
 }
 
-/// An application: whose credentials may use which APIs, under which plans.
+/// An application: credentials, and the APIs that they may use under which plans.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Application {
     /// Unique.
     pub name: String,
     pub owner: Option<String>,
-    /// Name of the plan for all its requests. `None`: unlimited.
+    /// Name of the plan for all requests of the application. `None` is unlimited.
     pub plan: Option<String>,
-    /// Names and values that upstreams get in the backend JWT. No two have the same name.
+    /// Names and values that upstreams receive in the backend JWT. Names are unique.
     pub attributes: Box<[(Box<str>, Box<str>)]>,
     pub keys: Box<[ApplicationKey]>,
-    /// No two are to the same API in the same version. Applications share those that are equal: there are far fewer
-    /// than all applications together have.
+    /// Subscriptions, at most one per API and version. Applications share equal subscriptions, since few of them are
+    /// distinct.
     pub subscriptions: Box<[Arc<Subscription>]>,
 }
 
@@ -50,7 +50,7 @@ impl Applications {
         self.shards.iter().flat_map(|shard| shard.iter())
     }
 
-    /// Adds one whose name no other has.
+    /// Adds an application, whose name must be new.
     pub fn insert(&mut self, application: Arc<Application>) {
         self.shard(&application.name).push(application);
     }
@@ -59,7 +59,7 @@ impl Applications {
         self.shard(name).retain(|one| one.name != name);
     }
 
-    /// The parts of `self` that differ from those of `before`: each with its applications then and now.
+    /// The shards of `self` that differ from those of `before`, each with its applications before and now.
     pub fn changes<'a>(
         &'a self,
         before: Option<&'a Self>,
@@ -79,28 +79,28 @@ impl Applications {
     }
 }
 
-/// A credential of an application. No two applications have the same.
+/// A credential of an application. Credentials are unique among all applications.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApplicationKey {
     pub credential: KeyCredential,
     pub key_type: KeyType,
-    /// `None`: it may be used from everywhere.
+    /// Restrictions on the use of the key; `None` without any.
     pub permitted: Option<Arc<Permitted>>,
 }
 
-/// From where an API key may be used.
+/// Restrictions on the client of an API key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Permitted {
-    /// CIDR blocks. `None`: from everywhere.
+    /// CIDR blocks of permitted addresses. `None` permits all.
     pub addresses: Option<Vec<(IpAddr, u8)>>,
-    /// Values of `Referer`; `*` stands for anything but spaces. Scheme, host and path are compared apart. Empty: not
-    /// checked.
+    /// Permitted values of `Referer`; `*` matches anything except spaces. Scheme, host and path are compared apart. Not
+    /// checked if empty.
     pub referers: Vec<String>,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub enum KeyCredential {
-    /// Tokens whose `client_id`, or what is in its place, is this one.
+    /// Tokens with this `client_id`, or with this value in the claim that replaces it.
     ClientId(String),
     /// The API key with this SHA-256 hash.
     ApiKeySha256([u8; 32]),
@@ -123,7 +123,7 @@ pub struct Subscription {
     pub api: String,
     /// `info.version` of the API.
     pub version: String,
-    /// Name of the plan. `None`: unlimited.
+    /// Name of the plan. `None` is unlimited.
     pub plan: Option<String>,
     pub state: SubscriptionState,
 }
@@ -133,10 +133,10 @@ pub struct Subscription {
 pub enum SubscriptionState {
     #[default]
     Active,
-    /// For both types of keys.
+    /// Blocked for both types of keys.
     Blocked,
-    /// For production keys only.
+    /// Blocked for production keys only.
     ProductionBlocked,
-    /// Not approved yet, or rejected.
+    /// The subscription is not approved yet, or was rejected.
     Inactive,
 }

@@ -1,4 +1,4 @@
-//! Synapse artefacts as they were found: files and archives, checked but not compiled.
+//! Synapse artefacts as loaded from files and archives: checked but not compiled.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use crate::Diagnostic;
 
-/// Everything that the folders of `[integration] artifacts` hold. What is in it belongs together: an archive is in
-/// it whole, or not at all.
+/// All artefacts in the folders of `[integration] artifacts`. The set is consistent: an archive is included as a whole
+/// or not at all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ArtefactSet {
-    /// Ordered by file; those of one archive follow each other. No two of one kind have the same name.
+    /// Artefacts ordered by file; those of one archive are adjacent. Names are unique within a kind.
     pub artefacts: Vec<Artefact>,
-    /// By path: `conf:/a/b` or `gov:/a/b`.
+    /// Registry resources by path: `conf:/a/b` or `gov:/a/b`.
     pub resources: BTreeMap<String, Resource>,
 }
 
@@ -42,7 +42,7 @@ pub fn resource_path(key: &str) -> Option<String> {
     (!path.is_empty()).then(|| format!("{root}/{path}"))
 }
 
-/// What tells an API from others, its versions included. Source: Synapse's `API.getName`.
+/// The key that identifies an API in one version. Source: Synapse's `API.getName`.
 #[must_use]
 pub fn api_key(name: &str, version: Option<&str>) -> String {
     match version.filter(|version| !version.is_empty()) {
@@ -55,24 +55,25 @@ pub fn api_key(name: &str, version: Option<&str>) -> String {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Artefact {
     pub kind: ArtefactKind,
-    /// Of a `definitions` file, the name of the file; of an API, its [`api_key`].
+    /// The name of the artefact: for a `definitions` file, the file name; for an API, its [`api_key`].
     pub name: String,
-    /// As the archive says; empty if nothing does.
+    /// Version in the archive's metadata; empty if it has none.
     pub version: String,
-    /// As diagnostics name it: `orders.xml`, or `orders.car!/Orders_1.0.0/Orders-1.0.0.xml`.
+    /// The file as diagnostics name it: `orders.xml`, or `orders.car!/Orders_1.0.0/Orders-1.0.0.xml`.
     pub file: PathBuf,
     /// Well-formed XML in which parameters such as `$SYSTEM:NAME` are replaced by their values.
     pub bytes: Arc<[u8]>,
-    /// What its expressions read as `configs.NAME`.
+    /// Values that the artefact's expressions read as `configs.NAME`.
     pub configs: BTreeMap<String, String>,
-    /// The documents that it names by URL or file: in `publishWSDL`, in an endpoint `wsdl`, as `src` of a local entry.
+    /// The documents that the artefact names by URL or file: in `publishWSDL`, in an endpoint `wsdl`, as `src` of a
+    /// local entry.
     pub documents: BTreeMap<String, Arc<[u8]>>,
-    /// Of a `definitions` file, the kinds and names of what it contains; else empty.
+    /// Kinds and names of the artefacts in a `definitions` file; empty for other artefacts.
     pub contains: Vec<(ArtefactKind, String)>,
-    /// What was found when it was read; an error is one of the artefact of `definitions` in which it is. Of an archive,
-    /// which is read whole or not at all, always empty.
+    /// Problems found when the file was read. In a `definitions` file, an error concerns only the artefact that
+    /// contains it. Always empty for an archive, which is read as a whole or not at all.
     pub problems: Vec<Diagnostic>,
-    /// The archive that holds it; absent for a file of its own.
+    /// The archive that contains the artefact; absent for a single file.
     pub application: Option<Arc<CompositeApplication>>,
 }
 
@@ -94,7 +95,7 @@ pub enum ArtefactKind {
     LocalEntry,
     Template,
     InboundEndpoint,
-    /// A file with several artefacts, which its document element `definitions` contains.
+    /// A file with several artefacts inside the document element `definitions`.
     Definitions,
 }
 
@@ -110,7 +111,7 @@ impl ArtefactKind {
         Self::Definitions,
     ];
 
-    /// The document element.
+    /// Name of the document element.
     #[must_use]
     pub fn element(self) -> &'static str {
         match self {
@@ -129,16 +130,16 @@ impl ArtefactKind {
 /// A registry resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resource {
-    /// As diagnostics name it.
+    /// The file as diagnostics name it.
     pub file: PathBuf,
-    /// Empty if nothing says.
+    /// Media type; empty if unknown.
     pub media_type: String,
     pub properties: BTreeMap<String, String>,
     pub bytes: Arc<[u8]>,
 }
 
 impl Resource {
-    /// Its content as text, or a property.
+    /// The resource's content as text, or the value of a property.
     #[must_use]
     pub fn text(&self, property: Option<&str>) -> Option<Cow<'_, str>> {
         match property {

@@ -13,7 +13,7 @@ pub enum AuthFailure {
     RepeatedHeader,
     /// The token is longer than `limits::TOKEN_BYTES_MAX`.
     TokenTooLong,
-    /// Not a JWS in compact form whose header and claims are strict JSON of the registered types.
+    /// The token is not a JWS in compact form whose header and claims are strict JSON of the registered types.
     MalformedToken,
     /// base64url with `=` padding, from an issuer without `padded_segments = true`.
     PaddedToken,
@@ -36,9 +36,10 @@ pub enum AuthFailure {
     NotYetValid,
     /// `aud` names none of the issuer's `audiences`.
     WrongAudience,
-    /// An opaque token that no issuer calls active.
+    /// No issuer reports the opaque token as active.
     InactiveToken,
-    /// No issuer calls an opaque token active, and one did not respond, or too many requests wait for its response.
+    /// No issuer reports the opaque token as active, and one did not respond, or too many requests wait for its
+    /// response.
     IssuerUnavailable,
     /// The issuer has revoked the token.
     Revoked,
@@ -48,11 +49,11 @@ pub enum AuthFailure {
     MissingProof,
     /// The DPoP proof is malformed, too old, or for another request, token or key.
     InvalidProof,
-    /// The DPoP proof has no nonce of the gateway, or an old one.
+    /// The DPoP proof has no nonce from the gateway, or an old one.
     ProofNonce,
     /// The DPoP proof was used before.
     ReplayedProof,
-    /// No more DPoP proofs can be remembered now.
+    /// The memory for DPoP proofs is full.
     TooManyProofs,
     /// A request with the session of a browser that another site may have caused.
     CrossSite,
@@ -62,9 +63,9 @@ pub enum AuthFailure {
     WrongKind,
     /// The API key may not be used from the client's address, or with its `Referer`.
     NotPermitted,
-    /// There is no password, and nothing else is accepted.
+    /// The request has no password, and the operation accepts nothing else.
     MissingLogin,
-    /// No user has this name, or it has another password.
+    /// The user name is unknown, or the password is wrong.
     WrongPassword,
 }
 
@@ -102,7 +103,7 @@ impl AuthFailure {
         Self::WrongPassword,
     ];
 
-    /// Its name in the metrics and the access log.
+    /// The name of the failure in the metrics and the access log.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -139,7 +140,7 @@ impl AuthFailure {
         }
     }
 
-    /// The denial that the client gets.
+    /// The denial that the client receives.
     #[must_use]
     pub const fn denial(self) -> Denial {
         match self {

@@ -1,18 +1,18 @@
-//! The credentials of the gateway itself at upstreams. None of them is ever printed.
+//! The credentials of the gateway itself at upstreams. They are never printed.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// With what the gateway authenticates itself at the endpoints of a set.
+/// The credential of the gateway at the endpoints of a set.
 #[derive(Clone, Debug, PartialEq)]
 pub enum BackendAuth {
-    /// The `[[credential]]` of this name.
+    /// The `[[credential]]` with this name.
     Named(String),
-    /// What the API's own file says.
+    /// A credential in the API's own file.
     Own(Arc<BackendCredential>),
 }
 
-/// What a request to an upstream gets.
+/// A credential that is added to requests to an upstream.
 #[derive(Clone, PartialEq, Eq)]
 pub enum BackendCredential {
     /// HTTP Basic.
@@ -21,7 +21,7 @@ pub enum BackendCredential {
     Digest { username: String, password: Vec<u8> },
     /// A header field with this name and value.
     Header { name: String, value: Vec<u8> },
-    /// A parameter of the query.
+    /// A query parameter.
     Query {
         name: String,
         /// `NAME=VALUE`, escaped.
@@ -31,26 +31,27 @@ pub enum BackendCredential {
     ClientCredentials(Box<BackendClient>),
     /// A signature of AWS, version 4.
     Aws(Box<AwsCredential>),
-    /// Its secret was not read from Vault yet.
+    /// A credential whose secret has not been read from Vault yet.
     Unread {
-        /// Whether it is for one endpoint.
+        /// Whether the credential is for sets of one endpoint.
         is_of_one: bool,
     },
 }
 
-/// An access key of AWS, and for what it signs.
+/// An access key of AWS, and the region and service that it signs for.
 #[derive(Clone, PartialEq, Eq)]
 pub struct AwsCredential {
     pub access_key_id: String,
     pub secret_access_key: Vec<u8>,
-    /// Of temporary credentials.
+    /// The session token of temporary credentials.
     pub session_token: Option<Vec<u8>>,
     pub region: String,
     pub service: String,
 }
 
 impl BackendCredential {
-    /// Whether it is for sets of one endpoint: what is sent depends on it.
+    /// Whether the credential is only for sets of one endpoint, because the header or signature depends on the
+    /// endpoint.
     #[must_use]
     pub fn is_of_one_endpoint(&self) -> bool {
         match self {
@@ -63,7 +64,7 @@ impl BackendCredential {
         }
     }
 
-    /// A parameter of the query.
+    /// A query parameter.
     #[must_use]
     pub fn query(name: &str, value: &[u8]) -> Self {
         let escaped = |bytes: &[u8]| {
@@ -97,7 +98,7 @@ pub struct BackendClient {
     pub parameters: Vec<(String, String)>,
 }
 
-/// What the gateway gets a token for.
+/// The grant with which the gateway requests a token.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub enum BackendGrant {
     #[default]

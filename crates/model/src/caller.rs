@@ -14,37 +14,37 @@ pub struct Caller {
     /// `scope` and `scp`, each separated by spaces or an array.
     pub scopes: Vec<String>,
     pub key_type: KeyType,
-    /// Those that the token itself lists.
+    /// Subscriptions that the token itself lists.
     pub subscriptions: Option<Box<jose::TokenSubscriptions>>,
     /// Identifies the application of a token that lists its subscriptions.
     pub application_key: u64,
-    /// Index of the issuer in `Snapshot::issuers`; `None`: the caller has presented a key of an application.
+    /// Index of the issuer in `Snapshot::issuers`; `None` if the caller has presented a key of an application.
     pub issuer: Option<usize>,
     pub kind: CredentialKind,
     pub token_type: TokenType,
-    /// From where the API key may be used, if an issuer has signed it; an application's key is looked up.
+    /// Restrictions on the use of an API key that an issuer has signed; those of an application's key are looked up.
     pub permitted: Option<Arc<Permitted>>,
     /// `jti`.
     pub token_id: Option<String>,
     /// `aud`, whether a string or an array.
     pub audiences: Vec<String>,
-    /// `exp`, seconds since the Unix epoch. `None`: does not expire, from an issuer that allows it.
+    /// `exp`, seconds since the Unix epoch. `None` if the token does not expire and the issuer allows that.
     pub expires_s: Option<u64>,
     /// `nbf`, seconds since the Unix epoch.
     pub not_before_s: Option<u64>,
     /// `iat`, seconds since the Unix epoch; 0 if it is absent.
     pub issued_s: u64,
-    /// Claims that conditions of plans look at.
+    /// Claims that conditions of plans use.
     pub claims: Option<Box<KeptClaims>>,
-    /// `cnf`: what the client has to prove besides.
+    /// `cnf`: the key whose possession the client has to prove.
     pub confirmation: Option<jose::Confirmation>,
 }
 
-/// The claims that conditions looked at when the token was verified.
+/// The claims that conditions used when the token was verified.
 #[derive(Clone, PartialEq, Eq)]
 pub struct KeptClaims {
     pub names: Arc<[String]>,
-    /// The text of each.
+    /// The text of each claim.
     pub texts: Vec<Option<String>>,
 }
 
@@ -59,7 +59,7 @@ impl std::fmt::Debug for Caller {
     }
 }
 
-/// What a caller has presented. Each kind is accepted only where an API asks for it.
+/// The kind of credential that a caller has presented. Each is accepted only where an API requires it.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub enum CredentialKind {
     /// An access token.
@@ -69,13 +69,13 @@ pub enum CredentialKind {
     ApiKey,
     /// The name and password of a configured user.
     Login,
-    /// The key with which a publisher tries an API, whatever its state.
+    /// The key with which a publisher tests an API in any lifecycle state.
     InternalKey,
     /// The API key of an application with this SHA-256 hash.
     ApplicationKey([u8; 32]),
 }
 
-/// For whom a token was issued (WSO2's claim `aut`).
+/// The kind of holder that a token was issued for (WSO2's claim `aut`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TokenType {
     #[default]

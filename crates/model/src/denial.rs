@@ -7,7 +7,7 @@ pub enum Denial {
     NoApi,
     /// The API has no template that matches the path.
     NoResource,
-    /// Templates match, with other methods; `Allow` lists them.
+    /// Templates match, but only with other methods; `Allow` lists these.
     MethodNotAllowed,
     /// A resource has the path and the method, and expects another content type, user agent or protocol.
     NotAdmitted,
@@ -20,9 +20,9 @@ pub enum Denial {
     MissingCredentials,
     InvalidCredentials,
     ExpiredToken,
-    /// The user has to sign in; the response says where.
+    /// The user has to sign in; the response redirects to the provider.
     SignInRequired,
-    /// What came back from the provider of a login belongs to no sign-in of this browser, or the provider refused.
+    /// The login provider's response belongs to no sign-in of this browser, or the provider refused.
     SignInFailed,
     /// A request with a session that another site may have caused.
     CrossSite,
@@ -30,16 +30,16 @@ pub enum Denial {
     InvalidBoundToken,
     /// The DPoP proof is not valid for the request.
     InvalidProof,
-    /// The DPoP proof has to have a nonce, which the response has.
+    /// The DPoP proof requires a nonce, which the response contains.
     ProofNonce,
     /// The operation requires a password, and the request has none.
     MissingLogin,
     WrongPassword,
     /// The audience is not one of the issuer's `audiences`.
     WrongAudience,
-    /// The issuer of an opaque token cannot be asked now.
+    /// The issuer of an opaque token cannot be queried at the moment.
     IssuerUnavailable,
-    /// The API key may not be used from here.
+    /// The API key may not be used by this client.
     NotPermitted,
     /// The operation is for tokens of applications, or of users.
     WrongTokenType,
@@ -51,25 +51,25 @@ pub enum Denial {
     SubscriptionBlocked,
     /// The subscription was not approved.
     SubscriptionInactive,
-    /// The quota of the API is used up.
+    /// The quota of the API is exhausted.
     ApiQuota,
-    /// The quota of the operation is used up.
+    /// The quota of the operation is exhausted.
     OperationQuota,
-    /// The quota of the application is used up.
+    /// The quota of the application is exhausted.
     ApplicationQuota,
-    /// The quota of the subscription is used up.
+    /// The quota of the subscription is exhausted.
     SubscriptionQuota,
     /// Too many requests of the subscription at once.
     SubscriptionBurst,
     /// Too many requests of the application at once.
     ApplicationBurst,
-    /// The quota of a custom rule is used up.
+    /// The quota of a custom rule is exhausted.
     CustomQuota,
-    /// The endpoints of the API get no more requests at the moment, whoever sends them.
+    /// The limit on requests from all clients to the API's endpoints is exhausted.
     BackendQuota,
-    /// A sandbox key, and no sandbox endpoint.
+    /// The key is a sandbox key, and the API has no sandbox endpoint.
     NoSandboxEndpoint,
-    /// A production key, and no production endpoint.
+    /// The key is a production key, and the API has no production endpoint.
     NoProductionEndpoint,
     /// The API is blocked (`x-penstock-lifecycle`).
     ApiBlocked,
@@ -83,7 +83,7 @@ pub enum Denial {
     Overloaded,
     /// The body has to be held in memory, and is larger than `held_body_bytes_max`.
     BodyTooLarge,
-    /// The bodies that are held in memory use up `held_bytes_max`.
+    /// The bodies that are held in memory have reached `held_bytes_max`.
     HeldBytesUsed,
     /// The response has to be held in memory, and is larger than `held_body_bytes_max`.
     ResponseTooLarge,
@@ -91,9 +91,9 @@ pub enum Denial {
     HeavyWorkQueued,
     /// A policy found a pattern of an attack in a header field.
     ThreatInHeaders,
-    /// The same in path or query.
+    /// A policy found a pattern of an attack in the path or query.
     ThreatInTarget,
-    /// The same in the body, or the body exceeds the limits of a policy.
+    /// A policy found a pattern of an attack in the body, or the body exceeds a policy's limits.
     ThreatInPayload,
     /// The token lacks the claim that a policy requires.
     ClaimMissing,
@@ -107,7 +107,7 @@ pub struct DenialRow {
     pub denial: Denial,
     pub status: u16,
     pub code: u32,
-    /// Empty: the body has none.
+    /// Message in the body; the body has none if this is empty.
     pub message: &'static str,
     pub description: &'static str,
     /// WSO2's `type`, in the body.
@@ -134,7 +134,7 @@ const fn report(
     DenialRow { denial, status, code, message, description, kind: Some("Status report") }
 }
 
-/// WSO2's `_throttle_out_handler_`. When the quota is available again follows the description.
+/// WSO2's `_throttle_out_handler_`. The time at which the quota is available again is added to the description.
 const fn quota(denial: Denial, code: u32) -> DenialRow {
     auth(denial, 429, code, "Message throttled out", "You have exceeded your quota .")
 }
@@ -144,9 +144,9 @@ const fn threat(denial: Denial, description: &'static str) -> DenialRow {
     auth(denial, 400, 400, "Bad Request", description)
 }
 
-/// Codes: WSO2 `APISecurityConstants` and the `_resource_mismatch_handler_` family, so that clients
-/// written for it keep working; 502001, and 503001 and above, are Penstock's own. Statuses: RFC 9110 section 15.5. No description contains the path or the
-/// token.
+/// How each denial is reported to the client. Codes: WSO2 `APISecurityConstants` and the `_resource_mismatch_handler_`
+/// family, so that clients written for WSO2 keep working; 502001, and 503001 and above, are Penstock's own. Statuses:
+/// RFC 9110 section 15.5. No description contains the path or the token.
 #[rustfmt::skip]
 pub const TABLE: &[DenialRow] = &[
     report(Denial::NoApi,                404, 404,     "Not Found", "The requested resource is not available."),
@@ -202,7 +202,7 @@ pub const TABLE: &[DenialRow] = &[
 ];
 
 impl Denial {
-    /// Its row in [`TABLE`].
+    /// The denial's row in [`TABLE`].
     #[must_use]
     pub fn row(self) -> &'static DenialRow {
         TABLE

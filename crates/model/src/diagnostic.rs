@@ -8,7 +8,7 @@ use std::path::PathBuf;
 pub struct Diagnostic {
     pub severity: Severity,
     pub file: PathBuf,
-    /// Absent if it concerns the whole file (missing, unreadable).
+    /// Position; absent if the diagnostic concerns the whole file (missing, unreadable).
     pub place: Option<Place>,
     /// The problem, without a full stop.
     pub message: String,

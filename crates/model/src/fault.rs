@@ -11,7 +11,7 @@ pub enum Fault {
     /// The bytes are not an acceptable HTTP request. The response has `status`, then the connection closes.
     #[error("rejected with {status}: {reason}")]
     Malformed { status: u16, reason: &'static str },
-    /// 101503. `is_local`: for lack of something on this machine, such as descriptors, memory or ports.
+    /// 101503. `is_local`: this machine lacks a resource, such as descriptors, memory or ports.
     #[error("no connection to {authority}: {cause}")]
     Unreachable { authority: String, cause: String, is_local: bool },
     /// 101508.
@@ -23,7 +23,7 @@ pub enum Fault {
     /// 101505.
     #[error("{authority} closed the connection before a response head")]
     Closed { authority: String },
-    /// 101505 as well, if nothing of the response was sent to the client.
+    /// 101505 too, if no part of the response was sent to the client.
     #[error("the response of {authority} ended early: {reason}")]
     Truncated { authority: String, reason: &'static str },
     /// 101500: writing the request failed.
@@ -44,19 +44,19 @@ pub enum Fault {
     /// No sequence handled a failure of mediation. `code`: WSO2's, 0 where it has none.
     #[error("mediation failed: {reason}")]
     Mediation { code: u32, reason: String },
-    /// 601000: as [`Fault::Mediation`], of a body that is not what its content type says. `blame`: who sent it; the
-    /// gateway if mediation made it.
+    /// 601000: as [`Fault::Mediation`], for a body that is invalid for its content type. `blame` is its sender, or the
+    /// gateway if mediation created it.
     #[error("mediation failed: {reason}")]
     MalformedBody { blame: Blame, reason: String },
     /// The client was too slow to send head or body.
     #[error("timeout while reading the request")]
     ClientTimeout,
-    /// The client closed the connection or reset the stream. Recorded as 499; there is no response.
+    /// The client closed the connection or reset the stream. Recorded as 499, without a response.
     #[error("the client closed the connection before the response")]
     ClientLeft,
 }
 
-/// Who caused a fault: decides the class of the status, and the counter.
+/// The party that caused a fault. Determines the class of the status, and the counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blame {
     Client,
@@ -87,7 +87,7 @@ impl Fault {
         }
     }
 
-    /// Who caused this fault.
+    /// The party that caused this fault.
     #[must_use]
     pub fn blame(&self) -> Blame {
         match self {
@@ -100,7 +100,7 @@ impl Fault {
             Self::Denied(Denial::ResponseTooLarge) => Blame::Upstream,
             Self::Mediation { code: 400, .. } => Blame::Client,
             Self::MalformedBody { blame, .. } => *blame,
-            // Those of sending and of endpoints.
+            // Codes of failed sending and of endpoints.
             Self::Mediation {
                 code: 500 | 101_000..=101_999 | 103_500..=103_501 | 303_000..=305_999 | 401_001,
                 ..

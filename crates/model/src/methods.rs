@@ -62,7 +62,7 @@ impl FromIterator<Method> for MethodSet {
     }
 }
 
-/// As in `Allow`: `GET, POST`.
+/// Prints the set as in `Allow`: `GET, POST`.
 impl fmt::Display for MethodSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (position, method) in self.iter().enumerate() {

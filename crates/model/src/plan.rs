@@ -1,4 +1,4 @@
-//! Plans: how much may be used within which time.
+//! Plans: limits on requests, bytes or reported amounts within a time.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -8,23 +8,23 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     pub name: String,
-    /// All of them apply. Empty: unlimited.
+    /// Limits, all of which apply. Unlimited if empty.
     pub limits: Vec<Limit>,
-    /// A limit of short peaks, with a code of its own.
+    /// A limit on short peaks, with its own error code.
     pub burst: Option<Limit>,
 }
 
-/// So much within each window. Windows are multiples of the period since the Unix epoch.
+/// An amount per window. Windows are multiples of the period since the Unix epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
     pub quantity: Quantity,
-    /// Requests, bytes, or what responses report.
+    /// The amount: requests, bytes, or the numbers that responses report.
     pub amount: u64,
     pub period_ms: u64,
     pub by: LimitBy,
 }
 
-/// What a limit counts.
+/// The quantity that a limit counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Quantity {
     Requests,
@@ -34,10 +34,10 @@ pub enum Quantity {
     Reported(u64),
 }
 
-/// Whom a limit counts separately.
+/// The users that a limit counts separately.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum LimitBy {
-    /// Nobody: one count.
+    /// All users share one count.
     #[default]
     All,
     /// Each subject of a token.
@@ -48,7 +48,7 @@ pub enum LimitBy {
     Values(u64),
 }
 
-/// What the requests that a limit counts together have in common.
+/// A part of the key by which a limit counts requests: those with equal keys count together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyPart {
     User,
@@ -57,18 +57,18 @@ pub enum KeyPart {
     Api,
     /// A header field, by its name.
     Header(String),
-    /// A parameter of the query.
+    /// A query parameter, by its name.
     Query(String),
-    /// A claim of the token.
+    /// A claim of the token, by its name.
     Claim(String),
 }
 
 /// A plan for requests to all APIs (WSO2's custom policies).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CustomRule {
-    /// Its name.
+    /// The name of the plan.
     pub plan: String,
-    /// The base path of the only API that it is for.
+    /// The base path of the only API to which the rule applies.
     pub api: Option<String>,
 }
 
@@ -76,37 +76,38 @@ pub struct CustomRule {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plans {
     by_name: BTreeMap<String, Arc<Plan>>,
-    /// By the name of a plan in lower case: the first whose conditions a request meets replaces the limits of the plan.
+    /// Condition groups by the plan's name in lower case: the first group whose conditions a request meets replaces the
+    /// limits of the plan.
     pub conditions: BTreeMap<String, Vec<ConditionGroup>>,
-    /// Who may not call, whatever the plans.
+    /// Callers that are denied, independent of plans.
     pub deny: Vec<Deny>,
     pub custom: Vec<CustomRule>,
-    /// Of [`LimitBy::Values`]. A number is the same wherever the parts are.
+    /// Keys of [`LimitBy::Values`], by number. Equal keys have the same number everywhere.
     pub keys: BTreeMap<u64, Vec<KeyPart>>,
-    /// Of [`Quantity::Reported`]: names of header fields. A number is the same wherever the name is.
+    /// Header field names of [`Quantity::Reported`], by number. Equal names have the same number everywhere.
     pub reported: BTreeMap<u64, String>,
 }
 
 /// Limits for some of the requests under a plan (WSO2's conditional groups).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConditionGroup {
-    /// All must be met.
+    /// Conditions, all of which must be met.
     pub when: Vec<Condition>,
     /// Name of the plan with the limits.
     pub plan: String,
 }
 
-/// What a request must be like.
+/// A condition on a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Condition {
     pub subject: Subject,
     pub is_inverted: bool,
 }
 
-/// What a condition looks at. In values, `*` stands for anything but spaces.
+/// The part of a request that a condition tests. In values, `*` matches anything except spaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {
-    /// CIDR blocks, of which one has the client.
+    /// CIDR blocks, one of which must contain the client's address.
     Addresses(Vec<(IpAddr, u8)>),
     Header {
         name: String,
@@ -116,33 +117,33 @@ pub enum Subject {
         name: String,
         value: String,
     },
-    /// Of the token.
+    /// A claim of the token.
     Claim {
         name: String,
         value: String,
     },
 }
 
-/// Who may not call (WSO2's deny policies).
+/// A rule that denies callers (WSO2's deny policies).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Deny {
-    /// Anybody the API with this base path.
+    /// Denies everyone the API with this base path.
     Api(String),
-    /// The application of this name.
+    /// Denies the application with this name.
     Application(String),
-    /// The subject of tokens.
+    /// Denies tokens with this subject.
     User(String),
-    /// The addresses in these CIDR blocks, or all others.
+    /// Denies the addresses in these CIDR blocks, or all others.
     Addresses { blocks: Vec<(IpAddr, u8)>, is_inverted: bool },
 }
 
 impl Plans {
-    /// Adds a plan. Returns the one of the same name that it replaces.
+    /// Adds a plan. Returns the plan of the same name that it replaces.
     pub fn insert(&mut self, plan: Plan) -> Option<Arc<Plan>> {
         self.by_name.insert(plan.name.to_ascii_lowercase(), Arc::new(plan))
     }
 
-    /// Adds the plans of `other`, with their conditions, keys and names of fields, in place of those of the same names.
+    /// Adds the plans of `other`, with their conditions, keys and field names, replacing plans of the same names.
     pub fn extend(&mut self, other: &Self) {
         for name in other.by_name.keys() {
             self.conditions.remove(name);
@@ -162,7 +163,8 @@ impl Plans {
         self.by_name.values()
     }
 
-    /// The names that others use. Those of conditions have a line break.
+    /// The names of plans that APIs, applications and subscriptions can use. Names of condition groups contain a line
+    /// break and are left out.
     pub fn names(&self) -> impl Iterator<Item = &String> {
         self.iter().map(|plan| &plan.name).filter(|name| !name.contains('\n'))
     }

@@ -5,16 +5,16 @@ use crate::Place;
 /// The policies of an operation, in the order in which they run: the API's own come first. Operations share them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policies {
-    /// Before the request is sent.
+    /// Policies that run before the request is sent.
     pub request: Vec<Policy>,
-    /// Before the response is sent.
+    /// Policies that run before the response is sent.
     pub response: Vec<Policy>,
-    /// On the response to a fault.
+    /// Policies that run on the response to a fault.
     pub fault: Vec<Policy>,
 }
 
 impl Policies {
-    /// Whether some are for requests or responses, not only for faults.
+    /// Whether any policy is for requests or responses, not only for faults.
     #[must_use]
     pub fn mediate_exchanges(&self) -> bool {
         !self.request.is_empty() || !self.response.is_empty()
@@ -30,11 +30,11 @@ impl Policies {
     }
 }
 
-/// A policy by its name. `mediation` says which there are, and compiles them.
+/// A policy by its name. `mediation` has the table of policies, and compiles them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
     pub name: String,
-    /// In file order. No two have the same name.
+    /// Parameters in file order. Names are unique.
     pub parameters: Vec<(String, String)>,
     pub place: Place,
 }
@@ -50,7 +50,7 @@ pub enum PolicyFlow {
 impl PolicyFlow {
     pub const ALL: [Self; 3] = [Self::Request, Self::Response, Self::Fault];
 
-    /// As files write it.
+    /// The name of the flow in files.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -3,22 +3,22 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// So many parts that a change copies little.
+/// Number of shards, so large that a change copies little.
 const SHARDS: usize = 256;
 
-/// What of a token, or of a client's tokens, is revoked. Times are in seconds since the Unix epoch.
+/// The extent of a revocation: of one token, or of a client's tokens. Times are in seconds since the Unix epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// What was issued up to then is revoked; of a token, [`u64::MAX`].
+    /// Tokens issued up to this time are revoked; [`u64::MAX`] for a single token.
     pub issued_s: u64,
-    /// By then it has expired.
+    /// The time by which all revoked tokens have expired.
     pub until_s: u64,
 }
 
-/// The revoked access tokens of an issuer, by SHA-256: of the `jti` of a JWT, of an opaque token, or of the ID of a client.
+/// The revoked access tokens of an issuer, by the SHA-256 of the `jti` of a JWT, of an opaque token, or of a client ID.
 #[derive(Clone, Default)]
 pub struct Revoked {
-    /// By the first byte of the hash.
+    /// Shards by the first byte of the hash.
     shards: Vec<Arc<BTreeMap<[u8; 32], Extent>>>,
     len: usize,
 }
@@ -31,7 +31,7 @@ impl std::fmt::Debug for Revoked {
 }
 
 impl Revoked {
-    /// Whether the token of this hash, or those of the client of this hash, are revoked if they were issued at `issued_s`.
+    /// Whether a token issued at `issued_s` is revoked, where `hash` is that of the token or of its client.
     #[must_use]
     pub fn has(&self, hash: &[u8; 32], issued_s: u64) -> bool {
         self.find(hash).is_some_and(|extent| issued_s <= extent.issued_s)
@@ -55,7 +55,7 @@ impl Revoked {
         self.shards.iter().flat_map(|shard| shard.iter()).map(|(hash, extent)| (hash, *extent))
     }
 
-    /// Adds a token, or a client. False: what was issued up to then is revoked already.
+    /// Adds a token or a client. Returns false if tokens issued up to that time are already revoked.
     pub fn add(&mut self, hash: [u8; 32], extent: Extent) -> bool {
         if self.has(&hash, extent.issued_s) {
             return false;
@@ -68,7 +68,7 @@ impl Revoked {
         true
     }
 
-    /// Removes what has expired by `now_s`. Returns whether there was something.
+    /// Removes entries that have expired by `now_s`. Returns whether any were removed.
     pub fn sweep(&mut self, now_s: u64) -> bool {
         let before = self.len;
         for shard in &mut self.shards {

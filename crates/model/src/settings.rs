@@ -21,13 +21,13 @@ pub struct Settings {
     pub access_log: AccessLog,
     pub log: LogSettings,
     pub issuers: Vec<IssuerSettings>,
-    /// `[[credential]]`: with what the gateway authenticates itself at upstreams, by name.
+    /// `[[credential]]`: the gateway's credentials at upstreams, by name.
     pub credentials: Vec<(String, Arc<BackendCredential>)>,
-    /// `[[login]]`: where browsers sign in. No two have the same name.
+    /// `[[login]]`: providers where browsers sign in. Names are unique.
     pub logins: Vec<Arc<Login>>,
-    /// `[[user]]`: who may call APIs with a password. No two have the same name.
+    /// `[[user]]`: users who may call APIs with a password. Names are unique.
     pub users: Vec<User>,
-    /// Those that WSO2 ships, and those of `[gateway] plans`.
+    /// The plans that WSO2 ships, and those of `[gateway] plans`.
     pub plans: Plans,
     /// `[control]`; absent: no control plane.
     pub control: Option<ControlSettings>,
@@ -35,7 +35,7 @@ pub struct Settings {
     pub quotas: Option<QuotaSettings>,
     /// `[backend_jwt]`; absent: upstreams get no assertion.
     pub backend_jwt: Option<BackendJwt>,
-    /// `[vault]`; absent: secrets are in files and environment variables only.
+    /// `[vault]`; absent: secrets come only from files and environment variables.
     pub vault: Option<VaultSettings>,
     /// `[snapshot] directory`, or below `[gateway] data`: the folder of snapshots on disk; absent: none are written.
     pub snapshot: Option<PathBuf>,
@@ -48,7 +48,7 @@ impl Settings {
         self.gateway.https.is_some() || self.integration.https.is_some()
     }
 
-    /// Whether anybody may call APIs with a password.
+    /// Whether any user may call APIs with a password.
     #[must_use]
     pub fn has_users(&self) -> bool {
         !self.users.is_empty() || self.issuers.iter().any(|issuer| issuer.passwords.is_some())
@@ -86,10 +86,9 @@ pub struct GatewaySettings {
     pub fault_status: FaultStatus,
     /// `http2`: the listeners that accept HTTP/2.
     pub http2: Http2Listeners,
-    /// `dpop_nonce`: whether DPoP proofs have to have a nonce of the gateway.
+    /// `dpop_nonce`: whether DPoP proofs require a nonce from the gateway.
     pub dpop_nonce: bool,
-    /// `strict_paths`: whether APIs reject paths with more than one interpretation, unless their file says
-    /// otherwise.
+    /// `strict_paths`: whether APIs reject paths with more than one interpretation, unless their file overrides it.
     pub strict_paths: bool,
     /// `drain_s`: longest time to finish requests in progress after SIGTERM, in seconds.
     pub drain_s: u32,
@@ -121,7 +120,7 @@ pub struct GatewaySettings {
     pub api_requests_max: usize,
     /// `endpoint_waiting_max`: maximum number of requests that wait for one endpoint, per worker.
     pub endpoint_waiting_max: usize,
-    /// `min_rate`: least progress of a body that a peer holds up, in bytes per second; 0: any.
+    /// `min_rate`: slowest progress of a body that counts, in bytes per second; 0: any.
     pub min_rate: u32,
     /// `held_body_bytes_max`: largest body that is held in memory, because a stage reads it, in bytes.
     pub held_body_bytes_max: usize,
@@ -129,7 +128,7 @@ pub struct GatewaySettings {
     pub held_bytes_max: usize,
 }
 
-/// Without listeners and files.
+/// Settings without listeners and files.
 impl Default for GatewaySettings {
     fn default() -> Self {
         Self {
@@ -175,7 +174,7 @@ pub struct IntegrationSettings {
     pub http: Option<SocketAddr>,
     /// `https`: address of their TLS listener; absent: not opened.
     pub https: Option<SocketAddr>,
-    /// `http2`: those of its listeners that accept HTTP/2; absent: as `[gateway]` says.
+    /// `http2`: the listeners that accept HTTP/2; absent: as in `[gateway]`.
     pub http2: Option<Http2Listeners>,
     /// `artifacts`: files, folders and `.car` archives, followed while running.
     pub artefacts: Vec<PathBuf>,
@@ -211,11 +210,11 @@ pub struct ServiceRules {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PlanFiles {
     pub files: Vec<PathBuf>,
-    /// Whether it is an error if one does not exist.
+    /// Whether a missing file is an error.
     pub required: bool,
-    /// What was read, for snapshots on disk.
+    /// The texts of the files, for snapshots on disk.
     pub texts: Vec<PlanText>,
-    /// The file of each plan, by its name in lower case. Those of WSO2 have none.
+    /// The file of each plan, by the plan's name in lower case. WSO2's plans have none.
     pub owners: BTreeMap<String, PathBuf>,
 }
 
@@ -224,16 +223,16 @@ pub struct PlanFiles {
 pub struct PlanText {
     pub file: PathBuf,
     pub text: Vec<u8>,
-    /// Whether it is from a snapshot on disk, since the file has been unavailable since the start.
+    /// Whether the text comes from a snapshot on disk, because the file has been unavailable since the start.
     pub is_restored: bool,
 }
 
 /// Which listeners accept HTTP/2 from clients; all accept HTTP/1.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Http2Listeners {
-    /// In cleartext, by prior knowledge.
+    /// Whether HTTP/2 is accepted in cleartext, by prior knowledge.
     pub http: bool,
-    /// Over TLS, by ALPN.
+    /// Whether HTTP/2 is accepted over TLS, by ALPN.
     pub https: bool,
 }
 
@@ -256,28 +255,28 @@ pub struct TlsSettings {
     pub default: Option<CertificateFiles>,
     /// `[[tls.sni]]`
     pub sni: Vec<SniCertificate>,
-    /// `client_ca`; absent: no certificates of clients.
+    /// `client_ca`; absent: no client certificates.
     pub clients: Option<ClientCertificates>,
 }
 
-/// How the https listener treats certificates of clients.
+/// How the https listener treats client certificates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientCertificates {
-    /// `client_ca`: PEM files of the authorities that issue them.
+    /// `client_ca`: PEM files of the authorities that issue client certificates.
     pub ca: Vec<PathBuf>,
     /// `client_certificate = "required"`: a handshake without one fails.
     pub required: bool,
-    /// `forward_client_certificate`: whether upstreams get them in `X-WSO2-CLIENT-CERTIFICATE`.
+    /// `forward_client_certificate`: whether upstreams receive them in `X-WSO2-CLIENT-CERTIFICATE`.
     pub forward: bool,
-    /// `client_certificate_header`: the field in which `trusted_proxies` send those of their clients.
+    /// `client_certificate_header`: the field in which `trusted_proxies` send the certificates of their clients.
     pub header: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateFiles {
-    /// PEM, leaf first.
+    /// The certificate chain in PEM, leaf first.
     pub cert: PathBuf,
-    /// PEM: PKCS#8, PKCS#1 or SEC1.
+    /// The private key in PEM: PKCS#8, PKCS#1 or SEC1.
     pub key: PathBuf,
 }
 
@@ -299,10 +298,10 @@ pub struct UpstreamTls {
     pub endpoints: Vec<EndpointTls>,
 }
 
-/// `[[upstream_tls.endpoint]]`: what differs for some endpoints.
+/// `[[upstream_tls.endpoint]]`: TLS settings for particular endpoints.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndpointTls {
-    /// Lower case; `*.example.org` matches exactly one label. No two sections have the same.
+    /// Hosts in lower case; `*.example.org` matches exactly one label. Each host is in one section only.
     pub hosts: Vec<String>,
     /// `cert` and `key`: the gateway's certificate, for endpoints that require one.
     pub identity: Option<CertificateFiles>,
@@ -324,20 +323,20 @@ pub struct ControlSettings {
     pub https: SocketAddr,
     /// `issuer`: the `iss` of its tokens.
     pub issuer: String,
-    /// `keys`: PEM files of private keys. The first signs; the public keys of all are published. Empty: one that is
+    /// `keys`: PEM files of private keys. The first key signs; the public keys of all are published. If empty, a key is
     /// generated and kept in `data`.
     pub keys: Vec<PathBuf>,
     /// `access_token_s`, `refresh_token_s`
     pub lifetimes: TokenLifetimes,
     /// `admin_password`; absent: generated at the first start.
     pub admin_password: Option<Vec<u8>>,
-    /// `access_token_claims`: claims of users that are in access tokens, too.
+    /// `access_token_claims`: claims of users that access tokens contain too.
     pub access_token_claims: Vec<String>,
-    /// `[[control.scope]]`: scopes, each with the roles of which a user needs one.
+    /// `[[control.scope]]`: scopes, each with the roles that may have it. A user needs one of them.
     pub scopes: Vec<(String, Vec<String>)>,
     /// `client_ca`: PEM files of the CAs of clients that authenticate by certificates; absent: no client does.
     pub client_ca: Option<Vec<PathBuf>>,
-    /// `trusted_proxies`: whose `X-Forwarded-For` says who their clients are.
+    /// `trusted_proxies`: proxies whose `X-Forwarded-For` is trusted.
     pub trusted_proxies: Vec<(IpAddr, u8)>,
     /// `cors_origins`: the origins whose applications may read its responses, as browsers write them, or `*`.
     pub cors_origins: Vec<String>,
@@ -353,19 +352,19 @@ pub struct ControlSettings {
     pub store: StoreSettings,
 }
 
-/// For how long the tokens of the key manager are valid, in seconds.
+/// Lifetimes of the key manager's tokens, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TokenLifetimes {
-    /// Access tokens, and ID tokens.
+    /// Lifetime of access tokens and ID tokens.
     pub access_s: u64,
-    /// Refresh tokens.
+    /// Lifetime of refresh tokens.
     pub refresh_s: u64,
 }
 
-/// An issuer whose assertions the key manager exchanges for tokens of its own.
+/// An issuer whose assertions the key manager exchanges for its own tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrustedIssuer {
-    /// `name`: what comes before the names of its users.
+    /// `name`: prefix of the names of the issuer's users.
     pub name: String,
     /// `iss` of its assertions.
     pub iss: String,
@@ -380,21 +379,21 @@ pub struct LdapSettings {
     pub urls: Vec<String>,
     /// `start_tls`
     pub start_tls: bool,
-    /// `bind_dn`: who searches; empty: anonymous.
+    /// `bind_dn`: the entry that searches; empty: anonymous.
     pub bind_dn: String,
     /// `bind_password`
     pub bind_password: String,
-    /// `base`: where users are searched.
+    /// `base`: the entry below which users are searched.
     pub base: String,
-    /// `filter`: which entry is the user `{user}`.
+    /// `filter`: search filter for the user `{user}`.
     pub filter: String,
     /// `name`: the attribute with the name of a user.
     pub name: String,
-    /// `id`: the attribute with what stays the same if a user is renamed.
+    /// `id`: the attribute that stays the same if a user is renamed.
     pub id: String,
     /// `groups`: the attribute with the groups of a user, or with the name of a group.
     pub groups: String,
-    /// `group_base` and `group_filter`: where groups are searched.
+    /// `group_base` and `group_filter`: search base and filter of groups.
     pub group_search: Option<(String, String)>,
     /// `claim` and `role`
     pub mapping: UserMapping,
@@ -410,9 +409,9 @@ impl std::fmt::Debug for LdapSettings {
 /// An OpenID Connect provider at which users of the key manager sign in.
 #[derive(Clone, PartialEq, Eq)]
 pub struct UserProvider {
-    /// `name`: what comes before the names of its users, and a slash.
+    /// `name`: prefix, before a slash, of the names of the provider's users.
     pub name: String,
-    /// `title`: how it is called on the page.
+    /// `title`: name of the provider on the sign-in page.
     pub title: String,
     /// `issuer`
     pub issuer: String,
@@ -440,19 +439,19 @@ impl std::fmt::Debug for UserProvider {
 /// API keys that the key manager issues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiKeySettings {
-    /// `validity_s`: their longest lifetime, in seconds, and that of one for which the user asks for none. At most a day for
-    /// users from elsewhere.
+    /// `validity_s`: longest and default lifetime of a key, in seconds. At most a day for users of a directory or
+    /// provider.
     pub validity_s: u64,
-    /// `api`: names and versions, which may be `*`. Empty: all that accept keys without a subscription.
+    /// `api`: names and versions of APIs, which may be `*`. If empty, all APIs that accept keys without a subscription.
     pub apis: Vec<(String, String)>,
 }
 
-/// What of the users of a directory or provider becomes claims and roles.
+/// How attributes and groups of a directory or provider become claims and roles.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UserMapping {
-    /// Names of claims, each with that of the source.
+    /// Names of claims, each with its name at the source.
     pub claims: Vec<(String, String)>,
-    /// Names of roles, each with the groups whose members have it.
+    /// Names of roles, each with the groups whose members have the role.
     pub roles: Vec<(String, Vec<String>)>,
 }
 
@@ -463,18 +462,18 @@ impl std::fmt::Debug for ControlSettings {
     }
 }
 
-/// `[backend_jwt]`: the JWT by which upstreams learn who the caller is.
+/// `[backend_jwt]`: the JWT that identifies the caller to upstreams.
 #[derive(Clone, PartialEq, Eq)]
 pub struct BackendJwt {
     /// `key`: a private key in PEM.
     pub key: Vec<u8>,
-    /// `certificate`: that of the key, in DER.
+    /// `certificate`: the certificate of the key, in DER.
     pub certificate: Option<Vec<u8>>,
-    /// `header`: the field that carries it.
+    /// `header`: the field that carries the JWT.
     pub header: String,
-    /// `issuer`: its `iss`.
+    /// `issuer`: the `iss` of the JWT.
     pub issuer: String,
-    /// `dialect`: what the names of its own claims begin with.
+    /// `dialect`: prefix of the names of WSO2's claims.
     pub dialect: String,
     /// `expires_s`
     pub expires_s: u64,
@@ -489,14 +488,14 @@ impl std::fmt::Debug for BackendJwt {
     }
 }
 
-/// `[quotas]`: where gateways share the counts of their limits.
+/// `[quotas]`: the server through which gateways share the counts of their limits.
 #[derive(Clone, PartialEq, Eq)]
 pub struct QuotaSettings {
     /// `redis`: the server, as `redis://` or `rediss://`, without a password.
     pub redis: String,
     /// `password`
     pub password: Option<Vec<u8>>,
-    /// `ca`: PEM files of the authorities of its certificate; empty: those of the system.
+    /// `ca`: PEM files of the authorities of the server's certificate; empty: those of the system.
     pub ca: Vec<PathBuf>,
     pub when_down: WhenDown,
 }
@@ -510,20 +509,20 @@ impl std::fmt::Debug for QuotaSettings {
     }
 }
 
-/// `when_down`: what applies while the server does not answer.
+/// `when_down`: the behaviour while the server does not respond.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WhenDown {
-    /// Each gateway counts alone, from what it knows.
+    /// Each gateway counts alone, starting from its last known counts.
     #[default]
     Local,
     /// No limit applies.
     Open,
-    /// Requests to which a limit applies are refused.
+    /// Requests to which a limit applies are rejected.
     Closed,
 }
 
 impl WhenDown {
-    /// Its name in the configuration.
+    /// The name in the configuration.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -586,37 +585,38 @@ pub enum LogFormat {
     Json,
 }
 
-/// `[[user]]`: who may call APIs with a password.
+/// `[[user]]`: a user who may call APIs with a password.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
     pub name: String,
     /// `password_hash`
     pub password: jose::PasswordHash,
-    /// `scopes`: those that operations may require.
+    /// `scopes`: scopes that operations may require.
     pub scopes: Vec<String>,
 }
 
-/// `[[login]]`: where browsers sign in.
+/// `[[login]]`: a provider where browsers sign in.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Login {
     pub name: String,
-    /// `issuer`: the provider, by the `iss` of its tokens. An `[[issuer]]` has its keys.
+    /// `issuer`: the provider, by the `iss` of its tokens. The `[[issuer]]` with that value has the keys.
     pub issuer: String,
-    /// `authorize_url`, `token_url`, `logout_url` and `revoke_url`; `None`: those of the provider's discovery document.
+    /// `authorize_url`, `token_url`, `logout_url` and `revoke_url`; `None` uses the provider's discovery document.
     pub endpoints: Option<jose::SignInEndpoints>,
-    /// `client_id` and `client_secret`: the gateway's own.
+    /// `client_id` and `client_secret` of the gateway.
     pub client_id: String,
     pub client_secret: Vec<u8>,
-    /// `scopes`: those that are asked for, `openid` included.
+    /// `scopes`: requested scopes, including `openid`.
     pub scopes: Vec<String>,
     /// `after_logout`: the path to which a browser returns.
     pub after_logout: String,
-    /// `session_s`: how long a session lasts, in seconds.
+    /// `session_s`: lifetime of a session, in seconds.
     pub session_s: u64,
-    /// `max_age_s`: how long ago the user may have signed in at the provider when a session begins, in seconds; `None`:
-    /// however long.
+    /// `max_age_s`: maximum age of the user's sign-in at the provider when a session begins, in seconds; `None` for
+    /// any.
     pub max_age_s: Option<u64>,
-    /// `key`: the secret that cookies are sealed with, and earlier ones, one a line. Empty: the one in the data folder.
+    /// `key`: the secret that seals cookies, followed by earlier ones, one per line. If empty, the secret in the data
+    /// folder.
     pub key: Vec<u8>,
 }
 
@@ -644,24 +644,24 @@ pub struct IssuerSettings {
     pub leeway_s: u64,
     /// `padded_segments`: accept base64url with `=` padding.
     pub padded_segments: bool,
-    /// `api_keys`: its tokens are API keys.
+    /// `api_keys`: the issuer's tokens are API keys.
     pub api_keys: bool,
-    /// `internal_keys`: its tokens may be internal keys.
+    /// `internal_keys`: the issuer's tokens may be internal keys.
     pub internal_keys: bool,
     /// `allow_unlimited`: accept tokens without `exp`.
     pub allow_unlimited: bool,
     /// `introspection`: absent: no opaque tokens.
     pub introspection: Option<Introspection>,
-    /// `passwords`: its users may call APIs with their passwords. At most one issuer has it.
+    /// `passwords`: the issuer's users may call APIs with their passwords. At most one issuer has this.
     pub passwords: Option<BackendClient>,
     /// `revocations`; absent: a token is valid until it expires.
     pub revocations: Option<Feed>,
 }
 
-/// A list at the control plane that is followed: `revocations` of an issuer, or `control_plane`.
+/// A list of the control plane that the gateway follows: `revocations` of an issuer, or `control_plane`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Feed {
-    /// `url`: the endpoint, which is Penstock's own.
+    /// `url`: the endpoint, which is specific to Penstock.
     pub url: String,
     /// `client_id` and `client_secret`: the gateway's own, for HTTP Basic.
     pub client_id: String,
@@ -675,14 +675,14 @@ impl std::fmt::Debug for Feed {
     }
 }
 
-/// `[vault]`: where secrets are that are written as `{ vault = "PATH#FIELD" }`.
+/// `[vault]`: the server of secrets that are written as `{ vault = "PATH#FIELD" }`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct VaultSettings {
     /// `url`, without a slash at its end.
     pub url: String,
     pub namespace: Option<String>,
     pub login: VaultLogin,
-    /// `refresh_s`: how often secrets without a lease are read, in seconds.
+    /// `refresh_s`: interval at which secrets without a lease are read, in seconds.
     pub refresh_s: u64,
     /// The paths and fields that the configuration refers to, each once.
     pub wanted: Vec<VaultField>,
@@ -691,7 +691,7 @@ pub struct VaultSettings {
 /// A request to Vault. It is a GET without a body, else a POST.
 #[derive(Clone, PartialEq, Eq)]
 pub struct VaultRequest {
-    /// Below `/v1/`.
+    /// Path below `/v1/`.
     pub path: String,
     pub body: Option<Vec<u8>>,
 }
@@ -699,7 +699,7 @@ pub struct VaultRequest {
 /// A field of a secret in Vault.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct VaultField {
-    /// Of the HTTP API, below `/v1/`.
+    /// Path in the HTTP API, below `/v1/`.
     pub path: String,
     pub field: String,
 }
@@ -725,17 +725,17 @@ impl std::fmt::Debug for VaultSettings {
     }
 }
 
-/// A request for what comes after a number.
+/// A request for the changes after a revision.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FeedRequest {
     pub after: u64,
-    /// Longest wait if there is nothing yet, in seconds.
+    /// Longest wait for a change, in seconds.
     pub wait_s: u64,
-    /// Whether it is for the rest of everything, after a first part.
+    /// Whether the request is for the rest of the whole list, after its first part.
     pub full: bool,
 }
 
-/// `introspection` of an issuer: its server is asked about opaque tokens. Source: RFC 7662.
+/// `introspection` of an issuer: the endpoint that reports whether opaque tokens are active. Source: RFC 7662.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Introspection {
     /// `url`: the endpoint.
@@ -743,7 +743,7 @@ pub struct Introspection {
     /// `client_id` and `client_secret`: the gateway's own, for HTTP Basic.
     pub client_id: String,
     pub client_secret: Vec<u8>,
-    /// `cache_s`: longest time that an active token is not asked about again, in seconds.
+    /// `cache_s`: longest time for which an active token is not checked again, in seconds.
     pub cache_s: u64,
 }
 
@@ -756,7 +756,7 @@ impl std::fmt::Debug for Introspection {
     }
 }
 
-/// Where an issuer's keys come from.
+/// The source of an issuer's keys.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub enum KeySource {
     /// `jwks = "file"`
@@ -769,7 +769,7 @@ pub enum KeySource {
     Pem(PathBuf),
     /// `secret = { env = "NAME" }` or `{ file = "path" }`, for HS*; the secret itself.
     Secret(Vec<u8>),
-    /// Only `introspection`: its JWTs are not accepted.
+    /// No keys, only `introspection`: the issuer's JWTs are not accepted.
     #[default]
     Absent,
 }

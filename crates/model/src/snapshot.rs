@@ -1,22 +1,22 @@
-//! What the gateway serves. Parts are behind `Arc`s, so that a change replaces only its part.
+//! The configuration that the gateway serves. Parts are in `Arc`s, so that a change replaces only its part.
 
 use std::sync::Arc;
 
 use crate::{Api, Applications, ArtefactSet, BackendClient, Introspection, Plans, Revoked};
 
-/// One revision of everything that can change without a restart.
+/// One revision of the configuration that can change without a restart.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
     /// Incremented by each change.
     pub revision: u64,
-    /// No two claim the same host and path. The same allocation until one of them changes.
+    /// APIs; each host and path belongs to one. The same allocation until one of them changes.
     pub apis: Arc<[LoadedApi]>,
     pub issuers: Vec<Arc<Issuer>>,
     /// The same allocation until an artefact changes.
     pub artefacts: Arc<ArtefactSet>,
     /// The same allocation until a plan changes.
     pub plans: Arc<Plans>,
-    /// The same allocation until an application changes. `None`: callers need no subscription.
+    /// The same allocation until an application changes. `None` if callers need no subscription.
     pub applications: Option<Arc<Applications>>,
 }
 
@@ -50,21 +50,21 @@ pub struct Issuer {
     /// Changes with the keys and the rules below; cached tokens of another revision are verified again.
     pub revision: u64,
     pub keys: jose::KeySet,
-    /// Empty: not checked.
+    /// Accepted audiences; not checked if empty.
     pub audiences: Vec<String>,
     pub leeway_s: u64,
-    /// Accept base64url with `=` padding.
+    /// Whether base64url with `=` padding is accepted.
     pub padded_segments: bool,
-    /// Accept tokens without `exp`.
+    /// Whether tokens without `exp` are accepted.
     pub allow_unlimited: bool,
-    /// Its tokens are API keys.
+    /// The issuer's tokens are API keys.
     pub api_keys: bool,
-    /// Its tokens may be internal keys.
+    /// The issuer's tokens may be internal keys.
     pub internal_keys: bool,
-    /// Where to ask about opaque tokens.
+    /// The endpoint that reports whether opaque tokens are active.
     pub introspection: Option<Introspection>,
-    /// Where to verify the passwords of its users.
+    /// The endpoint that verifies the passwords of the issuer's users.
     pub passwords: Option<BackendClient>,
-    /// `None`: not followed.
+    /// Revoked tokens; `None` if the gateway does not follow them.
     pub revoked: Option<Arc<Revoked>>,
 }

@@ -1,5 +1,5 @@
-//! Endpoint sets: where requests are forwarded to, and what happens when that fails. docs/resilience.md describes the
-//! rules.
+//! Endpoint sets: the addresses that requests are forwarded to, and the rules for failures, which docs/resilience.md
+//! describes.
 
 use base::limits;
 
@@ -12,7 +12,7 @@ pub struct Upstream {
     pub endpoints: Vec<Endpoint>,
     /// Longest wait for the response head, all tries included, in milliseconds.
     pub response_head_ms: u32,
-    /// Longest wait for the response head of one try, in milliseconds. `None`: only `response_head_ms` limits it.
+    /// Longest wait for the response head of one try, in milliseconds. If `None`, only `response_head_ms` limits it.
     pub try_ms: Option<u32>,
     pub retry: Retry,
     pub suspension: Suspension,
@@ -20,12 +20,12 @@ pub struct Upstream {
     pub health_check: Option<HealthCheck>,
     /// Time for which an endpoint that is active again gets a growing share of the requests, in milliseconds; 0: none.
     pub slow_start_ms: u32,
-    /// With what the gateway authenticates itself.
+    /// The credential of the gateway at these endpoints.
     pub credential: Option<BackendAuth>,
 }
 
 impl Upstream {
-    /// A set with the rules that apply where a file has none.
+    /// A set with default rules.
     #[must_use]
     pub fn new(kind: UpstreamKind, endpoints: Vec<Endpoint>) -> Self {
         Self {
@@ -46,14 +46,14 @@ impl Upstream {
 /// A GET that the gateway sends to each endpoint from time to time. It passes if the response has a 2xx status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HealthCheck {
-    /// Below the endpoint's own path; starts with `/`.
+    /// Path below the endpoint's own path; starts with `/`.
     pub path: String,
     pub interval_ms: u32,
     /// Longest wait for the whole response, in milliseconds.
     pub timeout_ms: u32,
     /// Failed checks in a row after which the endpoint is suspended.
     pub unhealthy_after: u32,
-    /// Passed checks in a row after which it is active again.
+    /// Passed checks in a row after which the endpoint is active again.
     pub healthy_after: u32,
 }
 
@@ -64,9 +64,10 @@ pub enum UpstreamKind {
     Single,
     /// Each in turn, skipping suspended ones.
     RoundRobin,
-    /// Of two random ones that are not suspended, the one with fewer requests in progress.
+    /// Picks two endpoints at random among those that are not suspended, and uses the one with fewer requests in
+    /// progress.
     LeastRequests,
-    /// The first that is not suspended.
+    /// The first endpoint that is not suspended.
     Failover,
 }
 
@@ -99,8 +100,8 @@ impl Scheme {
     }
 }
 
-/// When a request is sent again. Only a request that is safe to repeat is: an idempotent one of whose body nothing was
-/// sent.
+/// When a request is sent again. Only requests that are safe to repeat are retried: idempotent requests without any
+/// part of the body sent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Retry {
     /// Largest number of retries of one request.
@@ -113,7 +114,7 @@ pub struct Retry {
     pub pause_ms_max: u32,
     /// Responses with one of these statuses are retried, besides failed exchanges.
     pub statuses: Vec<u16>,
-    /// Largest number of requests that are retried at the same time. `None`: no limit but the budget.
+    /// Largest number of requests that are retried at the same time. `None` for no limit other than the budget.
     pub concurrent_max: Option<u32>,
     /// Retries of a worker, as a percentage of its requests to the set.
     pub budget_percent: u32,
@@ -137,12 +138,13 @@ impl Default for Retry {
 /// status, unless a circuit breaker lists it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Suspension {
-    /// If it fails far more often than it works, and never more than half of a set.
+    /// Suspended if it fails far more often than it succeeds, but never more than half of a set.
     #[default]
     Outliers,
-    /// After so many failures in a row, even the only endpoint; 0: never. `codes`: those that count, if not all. `marks`:
-    /// if only these are counted, and any other of the `codes` suspends it at once. `mark_ms`: after one that is only
-    /// counted, it is not used so long. Source: Synapse `suspendOnFailure`, `markForSuspension`.
+    /// Suspended after a number of failures in a row, even if it is the only endpoint; 0: never. `codes`: the failures
+    /// that count, if not all. `marks`: the only failures that are counted; any other of the `codes` suspends the
+    /// endpoint immediately. `mark_ms`: time for which the endpoint is not used after a counted failure. Source:
+    /// Synapse `suspendOnFailure`, `markForSuspension`.
     Consecutive {
         failures: u32,
         lasts: SuspensionTime,
@@ -150,16 +152,17 @@ pub enum Suspension {
         marks: Option<Vec<u32>>,
         mark_ms: u32,
     },
-    /// If too many of its exchanges fail, even the only endpoint. Source: API Microgateway `circuitBreaker`.
+    /// Suspended if too many of its exchanges fail, even if it is the only endpoint. Source: API Microgateway
+    /// `circuitBreaker`.
     Ratio(CircuitBreaker),
 }
 
-/// How long suspensions last.
+/// The duration of suspensions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SuspensionTime {
-    /// `None`: 30 s, which `max_ms` does not limit.
+    /// Duration of the first suspension; `None` is 30 s, which `max_ms` does not limit.
     pub initial_ms: Option<u32>,
-    /// Each further suspension lasts this many times as long as the last one. Below zero: 30 s, which `max_ms` does not
+    /// Factor by which each further suspension is longer than the last one. Below zero: 30 s, which `max_ms` does not
     /// limit.
     pub factor: f64,
     pub max_ms: u32,
@@ -179,7 +182,7 @@ pub struct CircuitBreaker {
     pub requests_min: u32,
     /// Length of the window, in milliseconds.
     pub window_ms: u32,
-    /// It opens if a larger part of the exchanges fails, from 0 to 1.
+    /// The breaker opens if a larger part of the exchanges fails, from 0 to 1.
     pub failure_ratio: f64,
     /// Duration of the suspension, in milliseconds.
     pub reset_ms: u32,
@@ -190,12 +193,13 @@ pub struct CircuitBreaker {
 /// Limits on the connections to each endpoint, for the whole gateway: each worker gets an equal share, at least one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ConnectionLimits {
-    /// Connections in use. More: requests wait. `None`: `limits::UPSTREAM_CONNECTIONS_MAX` per worker.
+    /// Connections in use. More: requests wait. If `None`, `limits::UPSTREAM_CONNECTIONS_MAX` per worker.
     pub in_use_max: Option<u32>,
-    /// Idle connections that are kept. `None`: `limits::UPSTREAM_IDLE_MAX` per worker.
+    /// Idle connections that are kept. If `None`, `limits::UPSTREAM_IDLE_MAX` per worker.
     pub idle_max: Option<u32>,
-    /// Requests waiting for a connection. More: 303001. `None`: `limits::UPSTREAM_WAITERS_MAX` per worker.
+    /// Requests waiting for a connection. More: 303001. If `None`, `limits::UPSTREAM_WAITERS_MAX` per worker.
     pub waiting_max: Option<u32>,
-    /// Longest wait for a connection in use by another request, in milliseconds. `None`: as long as connecting may take.
+    /// Longest wait for a connection in use by another request, in milliseconds. If `None`, as long as connecting may
+    /// take.
     pub wait_ms: Option<u32>,
 }

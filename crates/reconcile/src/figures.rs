@@ -1,4 +1,4 @@
-//! What the reconciliation shows in `/metrics`.
+//! The metrics of the reconciliation.
 
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 /// Written by the reconciliation, read by scrapes.
 #[derive(Debug, Default)]
 pub struct Figures {
-    /// `up`, or what applies while Redis is away. Empty: it has not been asked yet.
+    /// `up`, or the behaviour while Redis is unavailable. Empty before the first attempt.
     state: Mutex<&'static str>,
     exchanges: AtomicU64,
     failures: AtomicU64,
@@ -33,7 +33,7 @@ impl Figures {
         self.round_us.store(us, Ordering::Relaxed);
     }
 
-    /// In Prometheus' text format.
+    /// The metrics in Prometheus' text format.
     #[must_use]
     pub fn to_prometheus(&self) -> String {
         let mut text = String::from(

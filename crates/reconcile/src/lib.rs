@@ -1,8 +1,8 @@
 //! Reconciles the counts of a gateway's limits with those of other gateways, by way of Redis or Valkey.
 //!
-//! Place in the flow: workers count --> **reconcile** --> Redis --> other gateways. It has a thread of its own, which
-//! asks a [`Reconciler`] what to send, and hands it the replies. Every `QUOTA_RECONCILE_MS` one round reports all counts
-//! that have changed, in batches that one script each adds up (`report.lua`).
+//! Place in the flow: workers count --> **reconcile** --> Redis --> other gateways. Runs in its own thread, which sends
+//! the reports of a [`Reconciler`] and passes it the replies. Every `QUOTA_RECONCILE_MS` one round reports all counts
+//! that have changed, in batches, each added by one run of a script (`report.lua`).
 //!
 //! Architecture invariant: decides nothing about limits, and no request waits for it.
 
@@ -30,7 +30,7 @@ use tokio::time::{MissedTickBehavior, interval, sleep};
 
 pub use figures::Figures;
 
-/// What is counted, and the clock that it is counted by.
+/// The counters, and their clock.
 pub struct Counted {
     pub reconciler: Reconciler,
     pub clock: SystemClock,
@@ -52,7 +52,7 @@ impl Drop for Handle {
     }
 }
 
-/// Why nothing can be reconciled.
+/// The reason why reconciliation cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     #[error("`[quotas]` is not usable: {0}")]
@@ -61,11 +61,11 @@ pub enum StartError {
     Thread(io::Error),
 }
 
-/// Starts the thread. Waits up to `QUOTA_START_MS_MAX` until Redis has answered. `ca` has the certificates of the
-/// authorities that may have issued that of the server; absent: those of the system.
+/// Starts the thread. Waits up to `QUOTA_START_MS_MAX` for Redis to respond. `ca` has the certificates of the
+/// authorities that may have issued the server's; if absent, those of the system are used.
 ///
 /// # Errors
-/// The settings are not usable, or there is no thread. That Redis does not answer is no error.
+/// If the settings are not usable, or the thread cannot be started. An unavailable Redis is not an error.
 pub fn start(
     counted: Counted,
     settings: &QuotaSettings,
@@ -92,7 +92,7 @@ pub fn start(
         .name("quotas".to_owned())
         .spawn(move || runtime.block_on(task.run(stopped)))
         .map_err(StartError::Thread)?;
-    // Timed out: the gateway serves without it for the moment.
+    // If this times out, the gateway serves without Redis for the moment.
     let _ = tried.recv_timeout(Duration::from_millis(u64::from(QUOTA_START_MS_MAX)));
     Ok(Handle { stop: Some(stop), thread: Some(thread) })
 }
@@ -109,17 +109,17 @@ fn client(settings: &QuotaSettings, root_cert: Option<Vec<u8>>) -> RedisResult<C
     }
 }
 
-/// What the thread does.
+/// The work of the thread.
 struct Task {
     counted: Counted,
     client: Client,
     script: Script,
-    /// A random name, new with each start: what an earlier process counted stays counted.
+    /// A random name, new with each start, so that the counts of an earlier process stay.
     gateway: String,
     when_down: WhenDown,
     figures: Arc<Figures>,
     is_up: Option<bool>,
-    /// Receives one message when Redis has answered, or has not.
+    /// Receives one message after the first attempt, successful or not.
     first: mpsc::Sender<()>,
 }
 
@@ -153,10 +153,10 @@ impl Task {
         self.client.get_multiplexed_async_connection_with_config(&config).await
     }
 
-    /// Returns after a last round once it is stopped.
+    /// Serves one connection. Returns after a last round once the thread is stopped.
     ///
     /// # Errors
-    /// The connection's.
+    /// Errors of the connection.
     async fn serve(
         &mut self,
         connection: &mut MultiplexedConnection,
@@ -187,7 +187,7 @@ impl Task {
         Ok(())
     }
 
-    /// Reports one batch. Returns how many counts it had.
+    /// Reports one batch. Returns its number of counts.
     async fn exchange(&mut self, connection: &mut MultiplexedConnection) -> RedisResult<usize> {
         let sent_ms = self.now_ms();
         let reports = self.counted.reconciler.batch(sent_ms);
@@ -231,7 +231,7 @@ impl Task {
         }
     }
 
-    /// The time of the workers.
+    /// The time as workers measure it.
     fn now_ms(&self) -> u64 {
         let clock = &self.counted.clock;
         clock.origin_unix_us().saturating_add(clock.now_us()) / 1_000

@@ -1,4 +1,4 @@
-//! Authorisation: whether the caller may use the operation, and with which endpoints.
+//! Authorisation: decides whether the caller may use the operation, and with which endpoints.
 //!
 //! Life of a request: authenticate -> **authorise** -> throttle. Reads a [`Caller`], its application and an operation's
 //! rule; returns a [`Grant`] and an index of `Api::upstreams`, or a [`Denial`].
@@ -41,12 +41,13 @@ pub fn scopes(caller: &Caller, rule: &ScopeRule) -> Result<(), Denial> {
 }
 
 /// Checks the subscription of the caller's application to `api`, whose key is `api_key`. A token that lists its
-/// subscriptions needs no other, unless its application has one that is blocked or inactive; an internal key has to list them. Without `subscribers` no other caller needs one. An API that
-/// was not published is for internal keys only. Users with passwords have no applications, and need none.
+/// subscriptions needs no other, unless its application has one that is blocked or inactive; an internal key has to
+/// list them. Without `subscribers`, other callers need none. An API that was not published accepts only internal keys.
+/// Users with passwords have no applications, and need no subscription.
 ///
 /// # Errors
 /// [`Denial::Unsubscribed`], [`Denial::SubscriptionBlocked`], [`Denial::SubscriptionInactive`];
-/// [`Denial::InvalidCredentials`] for an application's key that none has.
+/// [`Denial::InvalidCredentials`] for an application key that no application has any more.
 pub fn subscription(
     caller: &Caller,
     (api, api_key): (&Api, u64),
@@ -93,8 +94,8 @@ fn of_application(credential: &Credential, api_key: u64) -> Result<Grant, Denial
     Ok(Grant { key_type: Some(*key_type), application: subscriber.uses(), subscription })
 }
 
-/// Whether a subscription of the application, if it has one, gives access: what a token lists was true when it was
-/// issued.
+/// Checks that the application's subscription, if it has one, gives access, since the list in a token dates from its
+/// issue.
 fn check_known(credential: Option<&Credential>, api_key: u64) -> Result<(), Denial> {
     let Some(Credential { subscriber, key_type, permitted: _ }) = credential else { return Ok(()) };
     let known = subscriber.subscription(api_key);
@@ -140,7 +141,7 @@ fn listed_subscription(
 }
 
 /// The type of endpoints that a request goes to. `key_type` is the caller's; `None` is an anonymous request to an open
-/// operation, which goes to production, or to the sandbox if there is no production endpoint.
+/// operation, which goes to production, or to the sandbox without a production endpoint.
 #[must_use]
 pub fn environment(api: &Api, operation: &Operation, key_type: Option<KeyType>) -> KeyType {
     let has_production = operation.production.or(api.production).is_some();
@@ -153,7 +154,7 @@ pub fn environment(api: &Api, operation: &Operation, key_type: Option<KeyType>) 
 /// API's.
 ///
 /// # Errors
-/// [`Denial::NoProductionEndpoint`] and [`Denial::NoSandboxEndpoint`] if there is none for the key.
+/// [`Denial::NoProductionEndpoint`] and [`Denial::NoSandboxEndpoint`] if the API has none for the key.
 pub fn upstream(
     api: &Api,
     operation: &Operation,

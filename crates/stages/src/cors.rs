@@ -1,4 +1,4 @@
-//! CORS: which cross-origin requests a browser may send.
+//! CORS: decides which cross-origin requests a browser may send.
 //!
 //! For APIs with [`Cors`] rules, the gateway calls [`preflight`] for an `OPTIONS` with `Origin` and
 //! `Access-Control-Request-Method`, and [`simple`] for the response to any other request with `Origin`.
@@ -45,7 +45,7 @@ pub enum AllowMethods<'a> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AllowHeaders<'a> {
-    /// As configured; the field is omitted if empty.
+    /// The configured fields; the response field is omitted if empty.
     Listed(&'a [String]),
     /// `*` is configured: the requested headers, by which the response varies.
     Requested(&'a [u8]),
@@ -71,7 +71,8 @@ pub fn preflight<'a>(
     Some(PreflightHeaders { origin, credentials: credentials(cors, origin), methods, headers })
 }
 
-/// The fields of the response to an actual request. `None`: no field but `Vary: Origin` if [`varies`].
+/// The fields of the response to an actual request. `None` for no field other than `Vary: Origin`, which is added if
+/// [`varies`].
 #[must_use]
 pub fn simple<'a>(cors: &'a Cors, origin: &'a [u8]) -> Option<SimpleHeaders<'a>> {
     let origin = allow_origin(cors, origin)?;
@@ -100,7 +101,7 @@ fn is_match(listed: &[u8], origin: &[u8]) -> bool {
     let Some(wildcard) = listed.windows(5).position(|part| part == b"://*.") else {
         return listed.eq_ignore_ascii_case(origin);
     };
-    // `https://` and `.example.org`; in between only what a host name consists of.
+    // `https://` and `.example.org`; in between only the characters of host names.
     let scheme = listed.get(..wildcard.saturating_add(3)).unwrap_or_default();
     let host = listed.get(wildcard.saturating_add(4)..).unwrap_or_default();
     let Some((start, rest)) = origin.split_at_checked(scheme.len()) else { return false };
@@ -138,7 +139,8 @@ fn is_any(list: &[String]) -> bool {
     list.iter().any(|one| one == "*")
 }
 
-/// Only such values are echoed in a response. Source: RFC 9110 sections 5.1 and 5.6.2.
+/// Whether `bytes` are a list of field names; only such values are echoed in a response. Source: RFC 9110 sections 5.1
+/// and 5.6.2.
 fn is_list_of_names(bytes: &[u8]) -> bool {
     let is_token = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
     bytes.iter().all(|byte| is_token(byte) || matches!(byte, b',' | b' ' | b'\t'))

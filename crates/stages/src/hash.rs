@@ -10,13 +10,13 @@ pub(crate) fn fold(left: u64, right: u64) -> u64 {
     low ^ high
 }
 
-/// Combines two words into one that depends on all bits of both. Gateways name the counts that they share by it, so it
-/// stays as it is.
+/// Combines two words into one that depends on all bits of both. It must not change, because the names of counts that
+/// gateways share depend on it.
 pub(crate) fn mix(left: u64, right: u64) -> u64 {
     fold(left ^ MIX, right ^ SPREAD)
 }
 
-/// For tables whose keys are fixed at load. It needs no seed: no client can insert colliding keys.
+/// A hasher for tables whose keys are fixed at load. It needs no seed, because clients cannot insert colliding keys.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LoadedKeys(u64);
 
@@ -51,7 +51,7 @@ impl Hasher for LoadedKeys {
     }
 }
 
-/// SipHash-1-3 of 128 bits: what it is a hash of cannot be told without trying, nor without the key.
+/// SipHash-1-3 with 128 bits of output. Without the key, the input cannot be found, not even by trying candidates.
 ///
 /// Source: Aumasson and Bernstein, "SipHash: a fast short-input PRF", with the output of 128 bits of its authors' code.
 pub(crate) fn siphash(key: [u64; 2], bytes: &[u8]) -> [u8; 16] {

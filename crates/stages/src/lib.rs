@@ -1,9 +1,9 @@
 //! The decisions about a request, one pure module each.
 //!
 //! Life of a request: **route -> authenticate -> authorise -> throttle** -> forward; **cors** for cross-origin
-//! requests. Each stage takes the results of earlier ones as `model` types, and returns a value or a
-//! [`model::Denial`]. [`Routes`], [`Subscribers`] and [`PlanTable`] are compiled at load and shared by all workers; each
-//! worker has its own [`TokenCache`] and [`throttle::WorkerMeters`].
+//! requests. Each stage takes the results of earlier ones as `model` types, and returns a value or a [`model::Denial`].
+//! [`Routes`], [`Subscribers`] and [`PlanTable`] are compiled at load and shared by all workers; each worker has its
+//! own [`TokenCache`] and [`throttle::WorkerMeters`].
 //!
 //! Architecture invariant: no tokio, no clock, no I/O, no log; time and entropy are arguments, and
 //! no stage imports another stage.

@@ -1,5 +1,5 @@
-//! Plans, compiled for use by their numbers. A plan keeps its number across changes, so that whoever refers to it need
-//! not be compiled again.
+//! Plans, compiled for use by number. A plan keeps its number across changes, so that APIs and applications that refer
+//! to it need not be compiled again.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -15,16 +15,16 @@ use crate::hash::{LoadedKeysState, mix};
 /// All plans by number.
 #[derive(Debug)]
 pub struct PlanTable {
-    /// From which it was compiled.
+    /// The plans that the table was compiled from.
     source: Arc<Plans>,
-    /// By their names in lower case, and as they are spelt, so that a request that names one allocates nothing.
+    /// Numbers by name, in lower case and as spelt, so that a lookup by name does not allocate.
     numbers: HashMap<String, u32, LoadedKeysState>,
     plans: Vec<Arc<Plan>>,
-    /// By the number of a plan, each group with the number of its own plan.
+    /// Condition groups by the number of their plan, each with the number of the group's own plan.
     groups: HashMap<u32, Vec<(Vec<Condition>, u32)>>,
     claims: Arc<[String]>,
     custom: Vec<(Option<String>, PlanUse)>,
-    /// Those of plans that are gone are among them, and among the next.
+    /// Key parts by number. These, like the names below, include those of removed plans.
     keys: BTreeMap<u64, Vec<KeyPart>>,
     reported: BTreeMap<u64, String>,
     /// Names, in lower case, of plans that are gone. The first left first.
@@ -35,11 +35,11 @@ pub struct PlanTable {
 const CLOSED: u32 = 0;
 
 impl PlanTable {
-    /// The number of a plan without limits, whatever plans there are.
+    /// The number of the plan without limits, which always exists.
     pub const UNLIMITED: u32 = 1;
 
-    /// Compiles `plans`. Plans of `previous` that are gone stay in use by whatever still names them, until
-    /// `GONE_PLANS_MAX` others are gone, too; then they admit nothing.
+    /// Compiles `source`. Plans of `previous` that were removed stay in use for APIs and applications that still name
+    /// them, until `GONE_PLANS_MAX` others were removed, too; then they admit nothing.
     #[must_use]
     pub fn compile(source: &Arc<Plans>, previous: Option<&Arc<Self>>) -> Arc<Self> {
         if let Some(previous) = previous
@@ -97,7 +97,7 @@ impl PlanTable {
         Arc::new(table)
     }
 
-    /// What a request uses instead of `of`: the first group of its plan whose conditions are all met.
+    /// The plan that a request uses instead of `of`: that of the first condition group whose conditions are all met.
     #[must_use]
     pub fn choose(&self, of: PlanUse, is_met: impl Fn(&Condition) -> bool) -> PlanUse {
         if self.groups.is_empty() {
@@ -111,7 +111,7 @@ impl PlanTable {
         PlanUse { plan: *plan, key: mix(of.key, at as u64), burst: of.burst }
     }
 
-    /// What a request to the API with this base path uses by custom rules.
+    /// The plans of custom rules that apply to requests to the API with this base path.
     pub fn custom(&self, base_path: &str) -> impl Iterator<Item = PlanUse> + Clone {
         let is_for = move |api: &Option<String>| api.as_ref().is_none_or(|api| api == base_path);
         self.custom.iter().filter(move |(api, _)| is_for(api)).map(|(_, of)| *of)
@@ -122,13 +122,13 @@ impl PlanTable {
         self.keys.get(&number).map_or(&[], Vec::as_slice)
     }
 
-    /// The name of the header field with this number, in which responses report what they have used.
+    /// The name of the header field with this number, in which responses report their usage.
     #[must_use]
     pub fn reported(&self, number: u64) -> Option<&str> {
         self.reported.get(&number).map(String::as_str)
     }
 
-    /// The names of the claims that conditions and keys look at. The same allocation until they change.
+    /// The names of the claims that conditions and keys use. The same allocation until they change.
     #[must_use]
     pub fn claims(&self) -> &Arc<[String]> {
         &self.claims
@@ -210,8 +210,8 @@ fn closed() -> Plan {
     Plan { name: String::new(), limits: vec![nothing], burst: None }
 }
 
-/// Identifies a thing by the texts of the configuration that name it, across changes, processes and versions: gateways
-/// name the counts that they share by it.
+/// A key from the texts in the configuration that name an API, plan or application. It is the same across changes,
+/// processes and versions, because gateways use it to name the counts that they share.
 pub(crate) fn key_of(texts: &[&str]) -> u64 {
     let mut parts = Vec::with_capacity(128);
     for text in texts {

@@ -26,7 +26,7 @@ pub fn route(input: &[u8]) {
     remainder_is_a_suffix(&lines, input);
 }
 
-/// Nobody without the key makes a session or an attempt, and a browser returns to this origin.
+/// Sessions and attempts cannot be forged without the key, and a browser returns only to this origin.
 fn sessions(value: &[u8], query: &[u8]) {
     const SECRET: &[u8] = b"a secret that only this property knows, of 32 bytes at least";
     static KEYS: LazyLock<SealingKeys> =
@@ -44,8 +44,8 @@ fn sessions(value: &[u8], query: &[u8]) {
     assert!(!is_same_origin(Some(value), None, (b"https", b"a")) || value.is_ascii());
 }
 
-/// Whatever a client sends, a credential is what it is called, and one that is removed is gone. `input`: the value of a
-/// field, a query and a pattern, each on a line.
+/// For any input, an extracted credential has the right form, and a removed one does not occur in the output. `input`
+/// has the value of a field, a query and a pattern, each on a line.
 ///
 /// # Panics
 /// If a property does not hold.
@@ -88,7 +88,7 @@ pub fn credentials(input: &[u8]) {
 /// the path.
 ///
 /// # Panics
-/// If it does not.
+/// If the trie finds another operation.
 pub fn trie_agrees_with_naive_search(operations: &[&str], path: &str) {
     let routes = routes(operations);
     let Some(api) = routes.apis().next() else {

@@ -1,11 +1,12 @@
-//! Sign-in of browsers at an OpenID Connect provider: what their cookies hold, and which requests these count for.
+//! Sign-in of browsers at an OpenID Connect provider: the contents of their cookies, and the requests for which these
+//! are valid.
 //!
-//! Life of a request: route -> **sign in** -> authenticate, for APIs with a login. The session of a browser is its tokens,
-//! sealed in cookies; its access token is then verified for each request like any other. A request without a session
-//! begins an attempt, which another cookie holds until the browser returns from the provider.
+//! Life of a request: route -> **sign in** -> authenticate, for APIs with a login. The session of a browser is its
+//! tokens, sealed in cookies; its access token is then verified for each request like any other. A request without a
+//! session begins an attempt, which another cookie holds until the browser returns from the provider.
 //!
-//! Architecture invariant: a cookie counts for the login that has made it only, and for nothing that another site can
-//! make a browser send, except for a navigation.
+//! Architecture invariant: a cookie is valid only for the login that created it, and never for a request that another
+//! site causes a browser to send, except for a navigation.
 
 use std::sync::Arc;
 
@@ -19,10 +20,10 @@ use model::{Issuer, Login};
 
 /// Prefix of the names of all login cookies, after [`HOST`] over TLS.
 const PREFIX: &str = "penstock-login-";
-/// Browsers accept cookies whose name begins with this from this host alone, and only over TLS.
+/// Browsers accept cookies whose name begins with this only from the same host and over TLS.
 const HOST: &str = "__Host-";
 
-/// Whether a cookie of this name is a session or an attempt. No upstream gets it.
+/// Whether a cookie of this name is a session or an attempt, which is never forwarded.
 #[must_use]
 pub fn is_cookie(name: &[u8]) -> bool {
     name.strip_prefix(HOST.as_bytes()).unwrap_or(name).starts_with(PREFIX.as_bytes())
@@ -48,10 +49,10 @@ impl Cookies {
         Self { name: format!("{prefix}{PREFIX}{login}"), attributes }
     }
 
-    /// The sealed session. `value`: that of the only cookie of a name.
+    /// The sealed session. `value` returns the value of the only cookie with a name.
     #[must_use]
     pub fn session<'r>(&self, value: impl Fn(&str) -> Option<&'r [u8]>) -> Option<Vec<u8>> {
-        // `COUNT.TEXT`, and the rest of the text in as many cookies less one.
+        // `COUNT.TEXT`, and the rest of the text in `COUNT - 1` further cookies.
         let ([count], text) = value(&self.name)?.split_first_chunk::<1>()?;
         let count = usize::from(count.wrapping_sub(b'0'));
         let mut sealed = text.strip_prefix(b".")?.to_vec();
@@ -61,10 +62,10 @@ impl Cookies {
         (1..=SESSION_COOKIES_MAX).contains(&count).then_some(sealed)
     }
 
-    /// Appends the field lines that give the browser a session, and remove what is left of its last one.
+    /// Appends the field lines that set the browser's session, and remove remaining cookies of its last one.
     ///
     /// # Errors
-    /// It is too large. Nothing is appended.
+    /// The session is too large; nothing is appended.
     pub fn set_session(&self, sealed: &str, out: &mut Vec<u8>) -> Result<(), TooLarge> {
         let parts = sealed.as_bytes().chunks(COOKIE_BYTES_MAX);
         let count = parts.len();
@@ -98,18 +99,18 @@ impl Cookies {
         value(&self.attempt_name(std::str::from_utf8(state).ok()?))
     }
 
-    /// Appends the field line that makes the browser remember an attempt.
+    /// Appends the field line that sets the cookie of an attempt.
     pub fn set_attempt(&self, state: &str, sealed: &str, out: &mut Vec<u8>) {
         let age = format!("; Max-Age={SIGN_IN_S_MAX}");
         self.set(&self.attempt_name(state), sealed.as_bytes(), &age, out);
     }
 
-    /// Appends the field line that makes the browser forget an attempt.
+    /// Appends the field line that removes the cookie of an attempt.
     pub fn remove_attempt(&self, state: &str, out: &mut Vec<u8>) {
         self.remove(&self.attempt_name(state), out);
     }
 
-    /// Whether a cookie of this name is an attempt, and of which state it has the beginning.
+    /// The beginning of the state, if a cookie of this name is an attempt.
     #[must_use]
     pub fn attempt_of<'r>(&self, name: &'r [u8]) -> Option<&'r str> {
         let rest = name.strip_prefix(self.name.as_bytes())?.strip_prefix(b"~")?;
@@ -120,7 +121,7 @@ impl Cookies {
         if number == 0 { self.name.clone() } else { format!("{}.{number}", self.name) }
     }
 
-    /// By the beginning of its state: several tabs may sign in at once.
+    /// The name contains the beginning of the state, since several tabs may sign in at once.
     fn attempt_name(&self, state: &str) -> String {
         let start = if is_state(state) { state.get(..8).unwrap_or(state) } else { "" };
         format!("{}~{start}", self.name)
@@ -150,12 +151,12 @@ fn is_state(text: &str) -> bool {
 #[derive(Clone, PartialEq, Eq)]
 pub struct Session {
     pub access_token: String,
-    /// When the access token expires, in seconds since the Unix epoch.
+    /// Expiry of the access token, in seconds since the Unix epoch.
     pub expires_s: u64,
     pub refresh_token: Option<String>,
-    /// For the provider, when the user signs out.
+    /// The ID token, which the provider needs when the user signs out.
     pub id_token: Option<String>,
-    /// When it ends, in seconds since the Unix epoch, however often the access token is renewed.
+    /// End of the session, in seconds since the Unix epoch. Renewing the access token does not change it.
     pub until_s: u64,
 }
 
@@ -183,7 +184,7 @@ impl Session {
         none.renewed(issued, now)
     }
 
-    /// The same session with new tokens. Those that were not issued again stay, except for the access token.
+    /// The same session with new tokens. The refresh token and ID token are kept if the response has no new ones.
     #[must_use]
     pub fn renewed(&self, issued: IssuedTokens, now: Now) -> Self {
         let valid_s = issued.expires_s.unwrap_or(u64::MAX);
@@ -199,7 +200,7 @@ impl Session {
     /// Whether the user has just signed in.
     #[must_use]
     pub fn is_fresh(&self, login: &Login, now: Now) -> bool {
-        // One that lasts longer than `session_s` began before that was changed.
+        // A session that lasts longer than `session_s` began before the setting was changed.
         let age_s = now.unix_s.saturating_add(login.session_s).checked_sub(self.until_s);
         age_s.is_some_and(|age_s| age_s < SESSION_FRESH_S)
     }
@@ -229,7 +230,7 @@ impl Session {
     }
 }
 
-/// A browser on its way to the provider, from which it returns to this path and query. `max_age_s`: as in [`Login`].
+/// Begins an attempt, after which the browser returns to this path and query. `max_age_s`: as in [`Login`].
 #[must_use]
 pub fn begin(
     (path, query): (&[u8], Option<&[u8]>),
@@ -240,7 +241,7 @@ pub fn begin(
     SignInAttempt::begin(target(path, query), max_age_s, entropy, now, SIGN_IN_S_MAX)
 }
 
-/// Where the browser returns to: on the same origin, whatever it asked for.
+/// The path and query to which the browser returns, always on the same origin.
 fn target(path: &[u8], query: Option<&[u8]>) -> String {
     let whole = query.map_or_else(|| path.to_vec(), |query| [path, b"?", query].concat());
     let text = String::from_utf8(whole).unwrap_or_default();
@@ -251,7 +252,7 @@ fn target(path: &[u8], query: Option<&[u8]>) -> String {
     if fits { text } else { "/".to_owned() }
 }
 
-/// Whether a browser shows the response to its user, who can then sign in. `mode`: `Sec-Fetch-Mode`, if it is sent.
+/// Whether a browser shows the response to its user, who can then sign in. `mode` is `Sec-Fetch-Mode`, if it is sent.
 #[must_use]
 pub fn is_navigation(method: Method, accept: Option<&[u8]>, mode: Option<&[u8]>) -> bool {
     let is_html = |value: &[u8]| {
@@ -267,8 +268,8 @@ pub fn is_navigation(method: Method, accept: Option<&[u8]>, mode: Option<&[u8]>)
         && mode.is_none_or(|mode| mode == b"navigate")
 }
 
-/// Whether a page of this origin, or the user, has caused a request. `site`: `Sec-Fetch-Site`; `origin`: `Origin`. `own`:
-/// scheme and host.
+/// Whether a page of this origin, or the user, has caused a request. `site` is `Sec-Fetch-Site`, `origin` is `Origin`,
+/// `own` is scheme and host.
 #[must_use]
 pub fn is_same_origin(
     site: Option<&[u8]>,
@@ -288,7 +289,7 @@ pub fn is_same_origin(
 /// Checks that `token` is an ID token of the login's provider, for this client, and that it belongs to an attempt.
 ///
 /// # Errors
-/// It is not. The number of keys is that of the issuer.
+/// The first check that fails. The number of an unknown key's set is that of the issuer.
 pub fn check_id_token(
     token: &[u8],
     login: &Login,

@@ -12,7 +12,7 @@ use model::{
 use crate::hash::{LoadedKeysState, mix};
 use crate::plans::{PlanTable, key_of};
 
-/// So many parts that a change of one application copies little.
+/// Number of shards, so large that a change of one application copies little.
 const SHARDS: usize = 256;
 
 /// The applications of one snapshot by their keys.
@@ -42,7 +42,7 @@ pub struct Subscriber {
     pub application: Arc<Application>,
     key: u64,
     plan: Option<u32>,
-    /// Ordered by API.
+    /// Subscriptions ordered by API.
     subscriptions: Box<[Subscribed]>,
 }
 
@@ -54,7 +54,7 @@ struct Subscribed {
 }
 
 impl Subscribers {
-    /// Compiles `source`. Those of `previous` that are the same are kept: a change costs what it changes.
+    /// Compiles `source`, reusing unchanged applications of `previous`, so that the cost depends only on the change.
     #[must_use]
     pub fn compile(
         source: &Arc<Applications>,
@@ -72,11 +72,11 @@ impl Subscribers {
             |previous| previous.shards.clone(),
         );
         let mut compiled = Self { source: Arc::clone(source), shards };
-        // All of them before a new one: a key may move from one application to another.
+        // Removes all old keys before adding new ones, since a key may move from one application to another.
         for gone in source.changes(before).flat_map(|(then, now)| without(then, now)) {
             gone.keys.iter().for_each(|key| compiled.remove(&key.credential));
         }
-        // Applications share their subscriptions, and a key takes a hash.
+        // Applications share their subscriptions, so each key is computed once: it requires a hash.
         let mut keys = HashMap::<_, _, LoadedKeysState>::default();
         let mut key_of = |subscription: &Arc<Subscription>| {
             let Subscription { api, version, .. } = &**subscription;
@@ -100,7 +100,7 @@ impl Subscribers {
         self.shards.get(shard_of(hash))?.api_keys.get(hash)
     }
 
-    /// The application of a caller: that of its API key, or of its `client_id`.
+    /// The application of a caller, by its API key or its `client_id`.
     #[must_use]
     pub fn of_caller(&self, caller: &Caller) -> Option<&Credential> {
         match &caller.kind {
@@ -154,7 +154,7 @@ impl Subscribers {
     }
 }
 
-/// Those of `all` that are not in `others`.
+/// The keys of `all` that are not in `others`.
 fn without<'a>(
     all: &'a [Arc<Application>],
     others: &[Arc<Application>],
@@ -164,7 +164,7 @@ fn without<'a>(
 }
 
 fn shard_of(key: impl Hash) -> usize {
-    // The upper half: the lower bits choose the place within a table.
+    // Uses the upper half, since the lower bits choose the place within a table.
     let hash = LoadedKeysState::default().hash_one(key) >> 32;
     usize::try_from(hash).unwrap_or_default() % SHARDS
 }
@@ -192,13 +192,13 @@ impl Subscriber {
         }
     }
 
-    /// What all requests of the application use.
+    /// The plan that all requests of the application use.
     #[must_use]
     pub fn uses(&self) -> Option<PlanUse> {
         self.plan.map(|plan| PlanUse { plan, key: self.key, burst: None })
     }
 
-    /// The subscription to the API with this key, and what its requests use.
+    /// The subscription to the API with this key, and the plan that its requests use.
     #[must_use]
     pub fn subscription(&self, api: u64) -> Option<(SubscriptionState, Option<PlanUse>)> {
         let at = self.subscriptions.binary_search_by_key(&api, |subscription| subscription.api);

@@ -1,6 +1,6 @@
-//! Applications and plans, as documents that only their writer and gateways understand. Each has the number of its last
-//! change, so that a gateway that knows all up to one number asks for those after it. A removed one stays for a while,
-//! without document.
+//! Applications and plans, stored as documents whose format only their writer and gateways know. Each document has the
+//! number of its last change, so that a gateway can request the changes after the last number that it has seen. A
+//! removed document stays for a while as a row without text.
 
 use futures_util::TryStreamExt;
 use sqlx::{AnyConnection, Row};
@@ -8,7 +8,7 @@ use sqlx::{AnyConnection, Row};
 use crate::database::{retried, seconds, stored};
 use crate::{Store, StoreError, limits};
 
-/// What a document is.
+/// The kind of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Application,
@@ -19,9 +19,9 @@ pub enum Kind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Document {
     pub name: String,
-    /// `None`: it was removed.
+    /// The text; `None` if the document was removed.
     pub document: Option<String>,
-    /// The number of its last change.
+    /// The number of the document's last change.
     pub revision: u64,
 }
 
@@ -41,7 +41,7 @@ impl Kind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Put {
     Done,
-    /// Nothing is changed: the application of this name has this credential.
+    /// Nothing was changed, because the application of this name has this credential.
     Taken {
         credential: String,
         by: String,
@@ -52,9 +52,9 @@ pub enum Put {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Removed {
     Done,
-    /// There is no such document.
+    /// The document does not exist.
     Absent,
-    /// Nothing is changed: an application names it.
+    /// Nothing was changed, because an application names it.
     Named,
 }
 
@@ -71,7 +71,7 @@ impl Store {
     /// The document `name`.
     ///
     /// # Errors
-    /// The database's.
+    /// An error of the database.
     pub async fn document(&self, kind: Kind, name: &str) -> Result<Option<String>, StoreError> {
         let table = kind.table();
         let select = format!("SELECT document FROM {table} WHERE name = ? AND removed_s = 0");
@@ -80,10 +80,10 @@ impl Store {
     }
 
     /// Documents that changed after the number `after`, in the order of their last changes: up to `most` of them, with
-    /// up to `bytes_most` bytes, but at least one. Returns also whether there may be more.
+    /// up to `bytes_most` bytes, but at least one. Also returns whether there may be more.
     ///
     /// # Errors
-    /// The database's.
+    /// An error of the database.
     pub async fn documents(
         &self,
         kind: Kind,
@@ -115,7 +115,7 @@ impl Store {
     /// The number of documents.
     ///
     /// # Errors
-    /// The database's.
+    /// An error of the database.
     pub async fn count_documents(&self, kind: Kind) -> Result<u64, StoreError> {
         let count = format!("SELECT COUNT(*) FROM {} WHERE removed_s = 0", kind.table());
         let row = sqlx::query(self.sql(&count)).fetch_one(&self.pool).await?;
@@ -144,10 +144,10 @@ impl Store {
         Ok(false)
     }
 
-    /// Adds or replaces the document `name`. An application is the only one with these credentials.
+    /// Adds or replaces the document `name`. No other application may have the same credentials.
     ///
     /// # Errors
-    /// The database's; nothing is changed then.
+    /// An error of the database; nothing is changed then.
     pub async fn put_document(
         &self,
         kind: Kind,
@@ -156,7 +156,7 @@ impl Store {
     ) -> Result<Put, StoreError> {
         self.changing(|| async move {
             let mut transaction = self.pool.begin().await?;
-            // First, since others then wait: none adds the same credential or name meanwhile.
+            // This comes first, so that other writers wait and none adds the same credential or name meanwhile.
             let revision = self.take_revisions(&mut transaction, 1).await?;
             if kind == Kind::Application {
                 self.free_credentials(&mut transaction, name).await?;
@@ -215,7 +215,7 @@ impl Store {
     /// Removes the document `name`, unless an application prevents it. Frees the credentials of an application.
     ///
     /// # Errors
-    /// The database's; nothing is changed then.
+    /// An error of the database; nothing is changed then.
     pub async fn remove_document(
         &self,
         kind: Kind,
@@ -249,7 +249,7 @@ impl Store {
         .await
     }
 
-    /// Forgets which documents were removed long ago, or before many others.
+    /// Deletes the rows of documents that were removed long ago, or before many others.
     pub(crate) async fn forget_removed(&self, now_s: u64) -> Result<(), StoreError> {
         let old_s = stored(now_s.saturating_sub(limits::REMOVED_S));
         for kind in Kind::ALL {
@@ -266,7 +266,7 @@ impl Store {
             let old = old.as_str();
             retried(|| async move {
                 let mut transaction = self.pool.begin().await?;
-                // Writes first: a read before would be of a state that another process may have changed when this one
+                // Begins with a write: another process could change the result of an earlier read before this one
                 // writes.
                 let newest = format!("(SELECT COALESCE(MAX(revision), 0) {old})");
                 let forget = self.sql(&format!(
@@ -305,7 +305,7 @@ mod tests {
         let names = |document: &str| document.contains("Gold");
         let named = Some(Unless { text: r#""plan":"gold""#, names: &names });
         let remove = || store.remove_document(Kind::Plan, ("gold", named), 1);
-        // It begins before the application is there.
+        // The removal begins before the application exists.
         let (removed, committed) = tokio::join!(remove(), transaction.commit());
         committed.expect("it is there");
         assert_eq!(removed.expect("a result"), Removed::Named);

@@ -1,4 +1,4 @@
-//! Copies of an SQLite database: made while it is in use, and put in its place while it is not.
+//! Backups of an SQLite database, written while it is in use, and restored while it is not.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -30,7 +30,7 @@ pub async fn backup(database: &Database, to: &Path) -> Result<(), StoreError> {
         synchronise(to)
     };
     if let Err(error) = written.await {
-        // The error is more important than what is left over, such as a part of a copy for which the disk has no room.
+        // The error is more important than leftovers, such as an incomplete copy on a full disk.
         let _ = fs::remove_file(to);
         return Err(error);
     }
@@ -57,7 +57,7 @@ pub async fn restore(database: &Database, from: &Path) -> Result<(), StoreError>
         fs::rename(&new, file).map_err(copy(file))
     };
     if let Err(error) = replaced.await {
-        // The error is more important than what is left over.
+        // The error is more important than leftovers.
         let _ = fs::remove_file(&new);
         return Err(error);
     }
@@ -78,7 +78,7 @@ async fn connect(file: &Path) -> Result<AnyConnection, StoreError> {
     Ok(AnyConnection::connect_with(&options).await?)
 }
 
-/// Whether `file` is an undamaged database of a version that this one knows. No other file is left beside it.
+/// Checks that `file` is an undamaged database of a known version. Leaves no other file beside it.
 async fn check(file: &Path) -> Result<(), StoreError> {
     let checked = async {
         let mut connection = connect(file).await?;
@@ -95,8 +95,8 @@ async fn check(file: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// Fails if another process uses the database, which can only leave its write-ahead log if it is alone. A damaged or
-/// missing one can be replaced.
+/// Fails if another process uses the database, since only a sole connection can leave write-ahead logging. A damaged or
+/// missing database can be replaced.
 async fn release(file: &Path) -> Result<(), StoreError> {
     if !file.exists() {
         return Ok(());

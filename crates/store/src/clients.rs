@@ -29,22 +29,22 @@ impl TokenType {
 #[derive(Clone, PartialEq, Eq)]
 pub struct Client {
     pub id: String,
-    /// SHA-256 of the secret, in base64url; empty: it has none.
+    /// SHA-256 of the secret, in base64url; empty if the client has none.
     pub secret: String,
-    /// The JWK set whose keys sign its assertions; empty: it has none.
+    /// The JWK set whose keys sign the client's assertions; empty if it has none.
     pub jwks: String,
-    /// What certificates it authenticates with, in the manager's format; empty: with none.
+    /// The certificates that the client may authenticate with, in the manager's format; empty if none.
     pub certificate: String,
-    /// Whether its tokens are bound to its certificate.
+    /// Whether the client's tokens are bound to its certificate.
     pub bound: bool,
     pub name: String,
-    /// The user who registered it.
+    /// The user who registered the client.
     pub owner: String,
     /// The grant types that it may use.
     pub grants: String,
     /// The scopes that its tokens may have.
     pub scopes: String,
-    /// Its redirect URIs.
+    /// Redirect URIs of the client.
     pub redirects: String,
     pub token_type: TokenType,
     pub created_s: u64,
@@ -70,9 +70,9 @@ const COLUMNS: &str = "id, secret, name, owner, grants, scopes, redirects, token
 const INSERT: &str = "INSERT INTO clients (id, secret, name, owner, grants, scopes, redirects, token_type, created_s, jwks, certificate, bound) \
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 
-/// What unique clients have.
+/// Columns that are unique among clients.
 const KEY: &str = "owner, name";
-/// What [`Store::put_client`] replaces.
+/// Columns that [`Store::put_client`] replaces.
 const REPLACED: [&str; 8] =
     ["secret", "grants", "scopes", "redirects", "token_type", "jwks", "certificate", "bound"];
 
@@ -93,17 +93,17 @@ impl Store {
     /// The client `id`.
     ///
     /// # Errors
-    /// The database's.
+    /// An error of the database.
     pub async fn client(&self, id: &str) -> Result<Option<Client>, StoreError> {
         let select = self.sql(&format!("SELECT {COLUMNS} FROM clients WHERE id = ?"));
         let row = sqlx::query(select).bind(id).fetch_optional(&self.pool).await?;
         row.as_ref().map(client).transpose()
     }
 
-    /// At most `most` clients, by id, whose ids come after `after`.
+    /// At most `most` clients whose ids come after `after`, ordered by id.
     ///
     /// # Errors
-    /// The database's.
+    /// An error of the database.
     pub async fn clients(&self, after: &str, most: u32) -> Result<Vec<Client>, StoreError> {
         let select = format!("SELECT {COLUMNS} FROM clients WHERE id > ? ORDER BY id LIMIT {most}");
         let select = sqlx::query(self.sql(&select)).bind(after);
@@ -113,18 +113,18 @@ impl Store {
     /// The number of clients of the user `owner`.
     ///
     /// # Errors
-    /// The database's.
+    /// An error of the database.
     pub async fn count_clients_of(&self, owner: &str) -> Result<u64, StoreError> {
         let count = self.sql("SELECT COUNT(*) FROM clients WHERE owner = ?");
         let row = sqlx::query(count).bind(owner).fetch_one(&self.pool).await?;
         Ok(seconds(row.try_get(0)?))
     }
 
-    /// Makes the user `to` the owner of the clients of `from`. Returns a name that clients of both have; nothing is changed
-    /// then.
+    /// Makes the user `to` the owner of the clients of `from`. If clients of both have the same name, returns that name
+    /// and changes nothing.
     ///
     /// # Errors
-    /// The database's.
+    /// An error of the database.
     pub async fn give_clients(&self, from: &str, to: &str) -> Result<Option<String>, StoreError> {
         retried(|| async move {
             let mut transaction = self.pool.begin().await?;
@@ -147,16 +147,16 @@ impl Store {
     /// The number of clients.
     ///
     /// # Errors
-    /// The database's.
+    /// An error of the database.
     pub async fn count_clients(&self) -> Result<u64, StoreError> {
         let row = sqlx::query("SELECT COUNT(*) FROM clients").fetch_one(&self.pool).await?;
         Ok(seconds(row.try_get(0)?))
     }
 
-    /// Adds `client`. False: its owner has one of that name, which is unchanged.
+    /// Adds `client`. Returns false if its owner already has one of that name, which is unchanged.
     ///
     /// # Errors
-    /// The database's.
+    /// An error of the database.
     pub async fn add_client(&self, client: &Client) -> Result<bool, StoreError> {
         let insert = self.sql(&format!("{INSERT}{}", self.dialect.or_nothing(KEY)));
         self.insert_new(bound(sqlx::query(insert), client), &self.pool).await
@@ -166,7 +166,7 @@ impl Store {
     /// id of the client.
     ///
     /// # Errors
-    /// The database's.
+    /// An error of the database.
     pub async fn put_client(&self, client: &Client) -> Result<String, StoreError> {
         retried(|| async move {
             let upsert = format!("{INSERT}{}", self.dialect.or_replace(KEY, &REPLACED));
@@ -182,10 +182,10 @@ impl Store {
         .await
     }
 
-    /// Removes the client `id`, and revokes its `tokens`. False: there is no such client.
+    /// Removes the client `id`, and revokes its `tokens`. Returns false if the client does not exist.
     ///
     /// # Errors
-    /// The database's; nothing is changed then.
+    /// An error of the database; nothing is changed then.
     pub async fn remove_client(
         &self,
         id: &str,
@@ -195,7 +195,7 @@ impl Store {
             let mut transaction = self.pool.begin().await?;
             for table in ["codes", "devices", "tokens"] {
                 let delete = format!("DELETE FROM {table} WHERE client = ?");
-                // As in [`Self::revoke`]: the next statement sees what a concurrent exchange added.
+                // As in [`Self::revoke`], the next statement sees the tokens that a concurrent exchange added.
                 loop {
                     let query = sqlx::query(self.sql(&delete)).bind(id);
                     let done = query.execute(&mut *transaction).await?;

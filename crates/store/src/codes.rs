@@ -10,27 +10,27 @@ use crate::{Rotation, Store, StoreError, Token, User};
 pub struct Code {
     /// SHA-256 of the code, in base64url.
     pub hash: String,
-    /// That of the tokens that the code is exchanged for.
+    /// The family of the tokens that the code is exchanged for.
     pub family: String,
     pub client: String,
     pub subject: String,
     pub scope: String,
-    /// The redirect URI that it was sent to.
+    /// The redirect URI that the code was sent to.
     pub redirect: String,
     /// SHA-256 of the code verifier, in base64url.
     pub challenge: String,
     pub expires_s: u64,
     /// The nonce for the ID token, or empty.
     pub nonce: String,
-    /// When the user signed in, in seconds since the Unix epoch; 0: unknown.
+    /// Time of the user's sign-in, in seconds since the Unix epoch; 0 if unknown.
     pub auth_s: u64,
 }
 
 impl Store {
-    /// Adds `code`, for `user`. False: they changed since they were read.
+    /// Adds `code` for `user`. Returns false if the user changed since they were read.
     ///
     /// # Errors
-    /// The database's; nothing is changed then.
+    /// An error of the database; nothing is changed then.
     pub async fn add_code(&self, code: &Code, user: &User) -> Result<bool, StoreError> {
         retried(|| async move {
             let mut transaction = self.pool.begin().await?;
@@ -53,10 +53,10 @@ impl Store {
         .await
     }
 
-    /// The code with this hash, if it was issued to `client`; also one that was exchanged.
+    /// The code with this hash, if it was issued to `client`, even if it was already exchanged.
     ///
     /// # Errors
-    /// The database's.
+    /// An error of the database.
     pub async fn code(&self, hash: &str, client: &str) -> Result<Option<Code>, StoreError> {
         let select = self.sql(
             "SELECT family, subject, scope, redirect, challenge, expires_s, nonce, auth_s \
@@ -85,7 +85,7 @@ impl Store {
     /// exchanged for are revoked.
     ///
     /// # Errors
-    /// The database's; nothing is changed then.
+    /// An error of the database; nothing is changed then.
     pub async fn exchange(&self, code: &Code, tokens: &[Token]) -> Result<Rotation, StoreError> {
         self.spend("codes", (&code.hash, &code.family), tokens).await
     }

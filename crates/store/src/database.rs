@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 use crate::dialect::Dialect;
 use crate::{StoreError, limits, migrations, mysql};
 
-/// Where the data is.
+/// The location of the data.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Database {
     /// A file, created if it does not exist.
@@ -58,7 +58,7 @@ impl Store {
             }
             Database::Server(url) => (url.clone(), Dialect::of(url).ok_or(StoreError::Url)?),
         };
-        // The error of a URL can contain it.
+        // The error of an invalid URL can contain the URL.
         let options: AnyConnectOptions = url.parse().map_err(|_| StoreError::Url)?;
         migrate(&options, dialect, migrations::MIGRATIONS).await?;
         let pool = AnyPoolOptions::new()
@@ -79,7 +79,7 @@ impl Store {
         self.dialect.sql(statement)
     }
 
-    /// Executes `insert`, which ends with [`Dialect::or_nothing`]. False: there is such a row.
+    /// Executes `insert`, which ends with [`Dialect::or_nothing`]. Returns false if the row already exists.
     pub(crate) async fn insert_new<'e>(
         &self,
         insert: Query<'e, Any, AnyArguments>,
@@ -156,7 +156,7 @@ async fn migrate(
     Ok(connection.close().await?)
 }
 
-/// Creates `file` readable by its owner alone. One that exists is an error if it must be `new`, and otherwise kept.
+/// Creates `file`, readable only by its owner. An existing file is an error if it must be `new`, and otherwise kept.
 /// SQLite gives its other files the same mode.
 pub(crate) fn create_private(file: &Path, new: bool) -> io::Result<()> {
     let created = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file);

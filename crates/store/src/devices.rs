@@ -6,7 +6,7 @@ use sqlx::any::AnyRow;
 use crate::database::{retried, seconds, stored};
 use crate::{Store, StoreError, Token, User};
 
-/// What the user decided.
+/// The user's decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
     Pending,
@@ -19,18 +19,18 @@ pub enum Decision {
 pub struct Device {
     /// SHA-256 of the device code, in base64url.
     pub hash: String,
-    /// What the user enters.
+    /// The code that the user enters.
     pub user_code: String,
-    /// That of the tokens that the code is exchanged for.
+    /// The family of the tokens that the code is exchanged for.
     pub family: String,
     pub client: String,
     pub scope: String,
     pub expires_s: u64,
     pub decision: Decision,
-    /// The user who allowed it, or empty, and the time.
+    /// The user who allowed the device, or empty.
     pub subject: String,
     pub decided_s: u64,
-    /// When they signed in, in seconds since the Unix epoch; 0: unknown.
+    /// Time of that user's sign-in, in seconds since the Unix epoch; 0 if unknown.
     pub auth_s: u64,
 }
 
@@ -38,10 +38,10 @@ const COLUMNS: &str =
     "hash, user_code, family, client, scope, expires_s, decision, subject, decided_s, auth_s";
 
 impl Store {
-    /// Adds `device`, which is pending. False: its user code is in use.
+    /// Adds `device`, which is pending. Returns false if its user code is in use.
     ///
     /// # Errors
-    /// The database's.
+    /// An error of the database.
     pub async fn add_device(&self, device: &Device) -> Result<bool, StoreError> {
         let insert = self.sql(&format!(
             "INSERT INTO devices ({COLUMNS}, polled_s) VALUES (?, ?, ?, ?, ?, ?, 0, '', 0, 0, 0){}",
@@ -56,7 +56,7 @@ impl Store {
     /// The device that waits with this user code.
     ///
     /// # Errors
-    /// The database's.
+    /// An error of the database.
     pub async fn waiting_device(
         &self,
         user_code: &str,
@@ -69,11 +69,11 @@ impl Store {
         query.fetch_optional(&self.pool).await?.as_ref().map(device).transpose()
     }
 
-    /// Records that a user, who signed in at a time, allows the device with this code, or that it is denied. False: it no
-    /// longer waits, or the user changed since they were read.
+    /// Records that a user, who signed in at a given time, allows the device with this code, or that it is denied.
+    /// Returns false if the device no longer waits, or the user changed since they were read.
     ///
     /// # Errors
-    /// The database's.
+    /// An error of the database.
     pub async fn decide_device(
         &self,
         user_code: &str,
@@ -108,7 +108,7 @@ impl Store {
     /// `interval_s` ago.
     ///
     /// # Errors
-    /// The database's.
+    /// An error of the database.
     pub async fn poll_device(
         &self,
         hash: &str,
@@ -127,10 +127,10 @@ impl Store {
         row.map(|row| Ok((device(&row)?, in_time))).transpose()
     }
 
-    /// Exchanges a device code that the user allowed for `tokens`. False: it was exchanged before.
+    /// Exchanges a device code that the user allowed for `tokens`. Returns false if it was exchanged before.
     ///
     /// # Errors
-    /// The database's; nothing is changed then.
+    /// An error of the database; nothing is changed then.
     pub async fn exchange_device(
         &self,
         device: &Device,

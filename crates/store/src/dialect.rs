@@ -1,4 +1,4 @@
-//! What differs between the databases in their statements.
+//! The differences between the databases' SQL.
 
 use sqlx::AssertSqlSafe;
 
@@ -13,7 +13,7 @@ pub(crate) enum Dialect {
 }
 
 impl Dialect {
-    /// That of the server at `url`.
+    /// The dialect of the server at `url`.
     pub(crate) fn of(url: &str) -> Option<Self> {
         match url.split_once(':')? {
             ("postgres" | "postgresql", _) => Some(Self::Postgres),
@@ -22,7 +22,7 @@ impl Dialect {
         }
     }
 
-    /// `statement`, which is written in this crate, with its `?` in the form of the database.
+    /// Converts the placeholders (`?`) of `statement`, which is a literal of this crate, to the database's form.
     pub(crate) fn sql(self, statement: &str) -> AssertSqlSafe<String> {
         AssertSqlSafe(match self {
             Self::Sqlite | Self::Mysql => statement.to_owned(),
@@ -34,7 +34,7 @@ impl Dialect {
     pub(crate) fn or_nothing(self, key: &str) -> String {
         match self {
             Self::Sqlite | Self::Postgres => format!(" ON CONFLICT ({key}) DO NOTHING"),
-            // `INSERT IGNORE` would also shorten what is too long.
+            // `INSERT IGNORE` would also truncate long values.
             Self::Mysql => String::new(),
         }
     }
@@ -54,7 +54,8 @@ impl Dialect {
         }
     }
 
-    /// `text` with the capitals of ASCII as small letters, whatever the locale of the database. MySQL replaces others, too.
+    /// An expression for `text` with ASCII capitals in lower case, in any locale of the database. MySQL converts other
+    /// letters too.
     pub(crate) fn lower(self, text: &str) -> String {
         match self {
             Self::Sqlite | Self::Mysql => format!("LOWER({text})"),
@@ -73,7 +74,8 @@ impl Dialect {
             ],
             Self::Postgres => Vec::new(),
             Self::Mysql => vec![
-                // Whatever the server's are: what is too long is an error, and a statement sees what others committed.
+                // Overrides the server's settings: long values are errors, and a statement sees the committed changes
+                // of others.
                 format!(
                     "SET sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', autocommit = 1, \
                      innodb_lock_wait_timeout = {}",

@@ -1,15 +1,15 @@
-//! Failed attempts to authenticate, which the instances of a control plane share. What they mean is decided by `manager`.
+//! Failed attempts to authenticate, which the instances of a control plane share. The rules are in `manager`.
 
 use sqlx::{AnyConnection, Row};
 
 use crate::database::{seconds, stored};
 use crate::{Store, StoreError, limits};
 
-/// What is counted in one place of a table of fixed size.
+/// The count in one place of a table of fixed size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Failures {
     pub count: u32,
-    /// Time since which failures have to be forgotten.
+    /// Time from which the decay of failures is computed.
     pub since_s: u64,
     /// Time of the last failure.
     pub last_s: u64,
@@ -18,10 +18,10 @@ pub struct Failures {
 const COLUMNS: &str = "place, failures, since_s, last_s";
 
 impl Store {
-    /// What is counted in `places`, with those of them that have something.
+    /// The counts of those of `places` that have one, each with its place.
     ///
     /// # Errors
-    /// The database's.
+    /// An error of the database.
     pub async fn failures(&self, places: &[u32]) -> Result<Vec<(u32, Failures)>, StoreError> {
         let mut connection = self.pool.acquire().await?;
         self.failures_in(&mut connection, places).await
@@ -53,11 +53,11 @@ impl Store {
         rows.iter().map(read).collect()
     }
 
-    /// Changes what is counted in `place`, which other instances may do at the same time. If they do so again and again,
+    /// Changes the count in `place`, which other instances may change at the same time. If they do so repeatedly,
     /// nothing is changed.
     ///
     /// # Errors
-    /// The database's.
+    /// An error of the database.
     pub async fn change_failures(
         &self,
         place: u32,
@@ -75,7 +75,7 @@ impl Store {
         Ok(())
     }
 
-    /// False: another instance has changed it meanwhile.
+    /// Returns false if another instance has changed the count meanwhile.
     async fn replace(
         &self,
         connection: &mut AnyConnection,
@@ -105,10 +105,10 @@ impl Store {
         Ok(query.execute(connection).await?.rows_affected() == 1)
     }
 
-    /// Forgets what is counted in `places`.
+    /// Deletes the counts of `places`.
     ///
     /// # Errors
-    /// The database's.
+    /// An error of the database.
     pub async fn forget_failures(&self, places: &[u32]) -> Result<(), StoreError> {
         for place in places {
             let delete = self.sql("DELETE FROM failures WHERE place = ?");

@@ -1,8 +1,8 @@
 //! The control plane's database: users, OAuth2 clients, the hashes of tokens, applications, plans, and failed attempts.
 //!
-//! Place in the flow: `manager` (rules) --> **store** (SQL) --> SQLite, PostgreSQL, MySQL or MariaDB. One schema, one
-//! set of statements; what differs between the databases is in [`dialect`] and [`mysql`]. A write has reached the disk
-//! when its function returns.
+//! Place in the flow: `manager` (rules) --> **store** (SQL) --> SQLite, PostgreSQL, MySQL or MariaDB. There is one
+//! schema and one set of statements; the differences between the databases are in [`dialect`] and [`mysql`]. A write
+//! has reached the disk when its function returns.
 //!
 //! Architecture invariant: no rule of OAuth2, no clock and no password: times are arguments, and secrets arrive
 //! as hashes. No error contains the URL of the database, which can hold a password.

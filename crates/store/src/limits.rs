@@ -11,11 +11,11 @@ pub const MIGRATION_MS_MAX: u64 = 60_000;
 pub const BUSY_MS_MAX: u64 = 5_000;
 /// Repetitions of a transaction that the database ended to resolve a deadlock. More: the request fails with 503.
 pub const DEADLOCK_RETRIES_MAX: u32 = 5;
-/// Tries to change a count of failed attempts that other instances change at the same time. More: the failure counts in this
-/// instance only.
+/// Maximum number of tries to change a count of failed attempts that other instances change at the same time. More: the
+/// failure counts in this instance only.
 pub const FAILURE_CHANGES_MAX: u32 = 8;
-/// Time for which it is known that an application or a plan was removed, in seconds. A gateway that was cut off for longer gets all
-/// applications again.
+/// Time for which the removal of an application or a plan is remembered, in seconds. A gateway that was cut off for
+/// longer receives all applications again.
 pub const REMOVED_S: u64 = 7 * 86_400;
 /// Removed applications, and removed plans, of which it is known that they were removed. More: the oldest are forgotten,
 /// as if [`REMOVED_S`] had passed.

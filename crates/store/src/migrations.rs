@@ -1,12 +1,13 @@
 //! The schema as numbered migrations, applied in order at every start.
 //!
-//! All that are missing are one transaction, together with the rows that record them, so that one that fails half-way
-//! leaves the previous version. MySQL and MariaDB commit each statement ([`mysql`]): migrations only add, so that the
-//! previous version works with a part of one. A released migration is never changed: a change of the schema is a new
-//! one.
+//! All missing migrations, with the rows that record them, are applied in one transaction, so that a failure leaves the
+//! previous version. MySQL and MariaDB commit each statement ([`mysql`]): migrations only add, so that the previous
+//! version works with a partly applied one. A released migration is never changed: a change of the schema is a new
+//! migration.
 //!
 //! Types that all databases have: `BIGINT`, `VARCHAR` and `TEXT`. Times are seconds since the Unix epoch, hashes are
-//! base64url. In MySQL the columns of a table may have 65,535 bytes together, and an index 3,072; a character counts 4.
+//! base64url. In MySQL the columns of a table may have 65,535 bytes in total, and an index 3,072; a character counts as
+//! 4.
 
 use sqlx::{AnyConnection, AssertSqlSafe, Row};
 
@@ -71,13 +72,13 @@ pub(crate) const MIGRATIONS: &[&[&str]] = &[
         "ALTER TABLE clients ADD COLUMN certificate VARCHAR(400) NOT NULL DEFAULT ''",
         "ALTER TABLE clients ADD COLUMN bound BIGINT NOT NULL DEFAULT 0",
     ],
-    // Users from elsewhere.
+    // Users of directories and providers.
     &[
         "ALTER TABLE users ADD COLUMN source VARCHAR(64) NOT NULL DEFAULT ''",
         "ALTER TABLE users ADD COLUMN source_id VARCHAR(255) NOT NULL DEFAULT ''",
         "ALTER TABLE users ADD COLUMN claims VARCHAR(4000) NOT NULL DEFAULT ''",
     ],
-    // When the user of a code signed in. Users from elsewhere are searched by what their source calls them.
+    // The time of sign-in of a code's user. Users of other sources are searched by their ID at the source.
     &[
         "ALTER TABLE codes ADD COLUMN auth_s BIGINT NOT NULL DEFAULT 0",
         "ALTER TABLE devices ADD COLUMN auth_s BIGINT NOT NULL DEFAULT 0",
@@ -97,7 +98,7 @@ pub(crate) const MIGRATIONS: &[&[&str]] = &[
             document TEXT NOT NULL,
             revision BIGINT NOT NULL UNIQUE,
             removed_s BIGINT NOT NULL)"],
-    // Until when passwords are valid that their users have to replace.
+    // Expiry of passwords that their users have to replace.
     &["ALTER TABLE users ADD COLUMN one_time BIGINT NOT NULL DEFAULT 0"],
     // Whether the first administrator was created, who may have been removed since.
     &[
@@ -151,7 +152,7 @@ const VERSION_1: &[&str] = &[
         expires_s BIGINT NOT NULL)",
 ];
 
-/// Brings the schema to the version that `migrations` result in. The caller's lock keeps other processes out.
+/// Brings the schema to the version of the last of `migrations`. The caller's lock keeps other processes out.
 pub(crate) async fn apply(
     connection: &mut AnyConnection,
     dialect: Dialect,
@@ -179,14 +180,14 @@ pub(crate) async fn apply(
     Ok(())
 }
 
-/// The version of the schema; 0: empty.
+/// The version of the schema; 0 if it is empty.
 pub(crate) async fn version(connection: &mut AnyConnection) -> Result<i64, StoreError> {
     let rows = sqlx::query("SELECT version FROM schema_versions ORDER BY version DESC LIMIT 1");
     let found = rows.fetch_optional(connection).await?;
     found.map_or(Ok(0), |row| Ok(row.try_get(0)?))
 }
 
-/// Fails for a schema of a newer version than `migrations` result in.
+/// Fails for a schema of a newer version than the last of `migrations`.
 pub(crate) fn check(found: i64, migrations: &[&[&str]]) -> Result<(), StoreError> {
     let known = i64::try_from(migrations.len()).unwrap_or(i64::MAX);
     if found > known { Err(StoreError::Newer { found, known }) } else { Ok(()) }

@@ -1,8 +1,8 @@
 //! Migrations of MySQL and MariaDB.
 //!
-//! Their statements that change the schema cannot be rolled back. The table `schema_steps` has the statements of a
-//! migration that were begun (0) and done (1), so that the next start continues after the last one. The version before
-//! works with a part of a migration, since migrations only add.
+//! Their statements that change the schema cannot be rolled back. The table `schema_steps` records the statements of a
+//! migration that were begun (0) and done (1), so that the next start continues after the last one. The previous
+//! version works with a partly applied migration, since migrations only add.
 
 use sqlx::mysql::MySqlDatabaseError;
 use sqlx::{AnyConnection, AssertSqlSafe, Connection, Row};
@@ -12,10 +12,10 @@ use crate::{StoreError, limits};
 /// Keeps other processes out until the connection is closed.
 pub(crate) async fn lock(connection: &mut AnyConnection) -> Result<(), StoreError> {
     let wait_s = limits::MIGRATION_MS_MAX.div_ceil(1_000);
-    // For the statements that transactions of other processes, which run already, delay.
+    // For statements that wait for running transactions of other processes.
     let wait = format!("SET lock_wait_timeout = {wait_s}");
     sqlx::query(AssertSqlSafe(wait)).execute(&mut *connection).await?;
-    // The name is of the whole server, and has 64 characters at most.
+    // The name is global to the server, and has at most 64 characters.
     let lock =
         format!("SELECT GET_LOCK(CONCAT('penstock/', SHA1(COALESCE(DATABASE(), ''))), {wait_s})");
     let row = sqlx::query(AssertSqlSafe(lock)).fetch_one(connection).await?;
@@ -33,7 +33,7 @@ pub(crate) struct Steps {
 
 impl Steps {
     pub(crate) async fn open(connection: &mut AnyConnection) -> Result<Self, StoreError> {
-        // The two have no such collation in common.
+        // MySQL and MariaDB have no such collation in common.
         let is_mariadb = "SELECT COUNT(*) FROM information_schema.collations \
              WHERE collation_name = 'utf8mb4_nopad_bin'";
         let row = sqlx::query(is_mariadb).fetch_one(&mut *connection).await?;

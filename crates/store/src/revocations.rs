@@ -1,5 +1,5 @@
-//! Access tokens that were revoked before they expired, one by one or with their client, numbered in the order in which they become visible, so that
-//! gateways follow them: whoever knows all up to one number asks for those after it.
+//! Access tokens that were revoked before they expired, one by one or with their client, numbered in the order in which
+//! they become visible, so that a gateway can request those after the last number that it has seen.
 
 use sqlx::any::AnyRow;
 use sqlx::{AnyConnection, AssertSqlSafe, Row};
@@ -12,22 +12,22 @@ use crate::{Store, StoreError};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Revocation {
     pub revision: u64,
-    /// SHA-256 in base64url: of an opaque token, of the `jti` of a JWT, or of the id of a client.
+    /// SHA-256, in base64url, of an opaque token, of the `jti` of a JWT, or of the id of a client.
     pub hash: String,
-    /// By then the token has expired, or the last of the client's.
+    /// Expiry of the token, or of the client's last token.
     pub expires_s: u64,
-    /// Tokens of the client that were issued up to then are revoked. `None`: it is one token.
+    /// Time up to which issued tokens of the client are revoked. `None` for a single token.
     pub issued_s: Option<u64>,
 }
 
-/// Which tokens of a client are revoked when it is removed.
+/// The tokens of a client that are revoked when it is removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokensOfClient {
     /// SHA-256 of the client's id, in base64url.
     pub hash: String,
-    /// Those that were issued up to then.
+    /// Time up to which issued tokens are revoked.
     pub issued_s: u64,
-    /// By then all of them have expired.
+    /// Time by which all of them have expired.
     pub expires_s: u64,
 }
 
@@ -38,14 +38,14 @@ pub(crate) struct Revoked {
     pub(crate) expires_s: i64,
 }
 
-/// Tokens that one statement removes, of a few that remove thousands.
+/// Maximum number of tokens that one statement removes; thousands are removed by several.
 const REMOVED_AT_ONCE: usize = 500;
 
 impl Store {
     /// Up to `most` revocations after the revision `after`, in their order.
     ///
     /// # Errors
-    /// The database's.
+    /// An error of the database.
     pub async fn revocations(&self, after: u64, most: u32) -> Result<Vec<Revocation>, StoreError> {
         let select = self.sql(
             "SELECT revision, hash, expires_s, issued_s FROM revocations WHERE revision > ? \
@@ -79,25 +79,25 @@ impl Store {
         self.changes.notify_one();
     }
 
-    /// Waits until this process may have changed what is numbered since the last call. For one caller.
+    /// Waits until this process may have made a numbered change since the last call. For a single caller.
     pub async fn changed(&self) {
         self.changes.notified().await;
     }
 
-    /// The number of the last change, of revocations, applications and plans. All up to it are visible.
+    /// The number of the last change to revocations, applications and plans. All changes up to it are visible.
     ///
     /// # Errors
-    /// The database's.
+    /// An error of the database.
     pub async fn revision(&self) -> Result<u64, StoreError> {
         let select = sqlx::query("SELECT last FROM revisions");
         Ok(seconds(select.fetch_one(&self.pool).await?.try_get(0)?))
     }
 
-    /// Makes `least` the least number of the next change. With a number that grows from start to start, a database that
-    /// was restored repeats none that a gateway has seen, and [`Self::can_resume`] notices those that it lost.
+    /// Makes `least` the lowest possible number of the next change. If it grows from start to start, a restored
+    /// database repeats no number that a gateway has seen, and [`Self::can_resume`] recognises numbers that it lost.
     ///
     /// # Errors
-    /// The database's.
+    /// An error of the database.
     pub async fn skip_revisions(&self, least: u64) -> Result<(), StoreError> {
         // MySQL assigns from left to right, with the new values of the columns before.
         let update = self.sql(
@@ -110,21 +110,21 @@ impl Store {
         Ok(())
     }
 
-    /// The number with which the last start continued: another one if the database was restored, or another process
+    /// The number with which the last start continued. It differs if the database was restored, or another process
     /// started.
     ///
     /// # Errors
-    /// The database's.
+    /// An error of the database.
     pub async fn revision_at_start(&self) -> Result<u64, StoreError> {
         let select = sqlx::query("SELECT at_start FROM revisions");
         Ok(seconds(select.fetch_one(&self.pool).await?.try_get(0)?))
     }
 
-    /// Whether all changes after the number `after` are known. Not those before the last start but one, those of which
-    /// [`Self::purge`] removed some, and those after a number that the database lost when it was restored.
+    /// Whether all changes after the number `after` are known. They aren't if `after` is from before the last start but
+    /// one, if [`Self::purge`] removed some of them, or if the database lost that number when it was restored.
     ///
     /// # Errors
-    /// The database's.
+    /// An error of the database.
     pub async fn can_resume(&self, after: u64) -> Result<bool, StoreError> {
         let select = "SELECT forgotten, before_start, at_start, last FROM revisions";
         let row = sqlx::query(select).fetch_one(&self.pool).await?;
@@ -134,10 +134,10 @@ impl Store {
         Ok(before_start.contains(&after) || since_start.contains(&after))
     }
 
-    /// Revokes the JWT whose `jti` has this hash. False: it was revoked before.
+    /// Revokes the JWT whose `jti` has this hash. Returns false if it was revoked before.
     ///
     /// # Errors
-    /// The database's; nothing is changed then.
+    /// An error of the database; nothing is changed then.
     pub async fn revoke_jwt(
         &self,
         hash: &str,
@@ -160,11 +160,11 @@ impl Store {
         .await
     }
 
-    /// Whether the JWT `jti`, which has the first hash, was revoked, or, as issued at `issued_s`, those of its client, which
-    /// has the second one.
+    /// Whether the JWT whose `jti` has the first hash was revoked, or all tokens issued up to `issued_s` of its client,
+    /// which has the second hash.
     ///
     /// # Errors
-    /// The database's.
+    /// An error of the database.
     pub async fn is_revoked(
         &self,
         jti: &str,
@@ -189,7 +189,8 @@ impl Store {
         values: &[&str],
     ) -> Result<(), StoreError> {
         // In PostgreSQL and MySQL a statement does not see the tokens that a concurrent exchange adds. It waits for the
-        // exchange, however, since that has changed the row of the old token: the next statement sees them.
+        // exchange, however, because that has changed the row of the old token, and the next statement sees the new
+        // tokens.
         let mut revoked = Vec::new();
         while self.remove_tokens(connection, condition, values, &mut revoked).await? > 0 {}
         self.publish(connection, &revoked).await.map(drop)
@@ -203,7 +204,7 @@ impl Store {
     ) -> Result<(), StoreError> {
         const CHANGED: [&str; 4] = ["revision", "client", "expires_s", "issued_s"];
         let revision = self.take_revisions(connection, 1).await?;
-        // A client of this id may have been removed before.
+        // A client with this id may have been removed before.
         let upsert = self.sql(&format!(
             "INSERT INTO revocations (revision, hash, client, expires_s, issued_s) \
              VALUES (?, ?, ?, ?, ?){}",
@@ -215,7 +216,7 @@ impl Store {
         Ok(())
     }
 
-    /// Removes the tokens that `condition` selects with `values`. Those that are access tokens become part of `revoked`,
+    /// Removes the tokens that `condition` selects with `values`, and adds the access tokens among them to `revoked`,
     /// which [`Self::publish`] takes. Returns the number of tokens.
     async fn remove_tokens(
         &self,
@@ -252,7 +253,7 @@ impl Store {
         Ok(rows.len())
     }
 
-    /// Takes the next `count` numbers, and returns the last of them. Other processes that take some wait until the
+    /// Takes the next `count` numbers, and returns the last of them. Other processes that take numbers wait until the
     /// transaction ends.
     pub(crate) async fn take_revisions(
         &self,
@@ -265,8 +266,9 @@ impl Store {
         Ok(row.try_get(0)?)
     }
 
-    /// Numbers and adds revocations, as the last statements of a transaction: until it ends, other processes wait for the
-    /// row of `revisions`, so that a higher number is never visible before a lower one. Returns how many were new.
+    /// Numbers and adds revocations, as the last statements of a transaction: until it ends, other processes wait for
+    /// the row of `revisions`, so that a higher number is never visible before a lower one. Returns the number of new
+    /// ones.
     async fn publish(
         &self,
         connection: &mut AnyConnection,

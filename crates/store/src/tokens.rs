@@ -1,4 +1,4 @@
-//! Access tokens and refresh tokens, by their hashes, and the assertions that clients used.
+//! Access tokens and refresh tokens, by their hashes, and the assertions that clients have used.
 
 use sqlx::AnyConnection;
 use sqlx::Row;
@@ -31,7 +31,7 @@ pub struct Token {
     /// SHA-256 of the token, or of the `jti` of a JWT, in base64url.
     pub hash: String,
     pub kind: TokenKind,
-    /// All tokens that descend from one authorisation have the same.
+    /// Identifies the authorisation that the token descends from.
     pub family: String,
     /// The id of the client.
     pub client: String,
@@ -48,7 +48,8 @@ pub struct Token {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rotation {
     Rotated,
-    /// The token had been exchanged before: it was stolen, or its client repeats itself. The whole family is revoked.
+    /// The token had been exchanged before, so it was stolen, or its client repeated the request. The whole family is
+    /// revoked.
     Reused,
 }
 
@@ -58,12 +59,11 @@ pub enum NewKey {
     Added,
     /// The user has too many.
     TooMany,
-    /// The user was removed, or has another password.
+    /// The user was removed, or has changed the password.
     OtherUser,
 }
 
-/// The client of everything that expires.
-/// What is counted together.
+/// The client of each row that expires. Tables that are counted together.
 #[derive(Clone, Copy, Debug)]
 pub enum Rows {
     /// Tokens, codes and revocations.
@@ -92,11 +92,11 @@ const INSERT: &str = "INSERT INTO tokens (hash, kind, family, client, subject, s
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)";
 
 impl Store {
-    /// Adds `tokens`: all or none. False: the `user` whose they are, if it is one of the store, changed since they were
+    /// Adds all of `tokens` or none. Returns false if their `user`, if it is one of the store, changed since they were
     /// read.
     ///
     /// # Errors
-    /// The database's; nothing is changed then.
+    /// An error of the database; nothing is changed then.
     pub async fn add_tokens(
         &self,
         tokens: &[Token],
@@ -120,7 +120,7 @@ impl Store {
     /// valid when it is issued. All keys of a user have the same `client`.
     ///
     /// # Errors
-    /// The database's; nothing is changed then.
+    /// An error of the database; nothing is changed then.
     pub async fn add_key(&self, key: &Token, user: &User, most: u64) -> Result<NewKey, StoreError> {
         retried(|| async move {
             let mut transaction = self.pool.begin().await?;
@@ -142,7 +142,7 @@ impl Store {
     /// The token with this hash.
     ///
     /// # Errors
-    /// The database's.
+    /// An error of the database.
     pub async fn token(&self, hash: &str) -> Result<Option<Token>, StoreError> {
         let select = self.sql(
             "SELECT kind, family, client, subject, scope, issued_s, expires_s, spent \
@@ -171,10 +171,10 @@ impl Store {
         .transpose()
     }
 
-    /// Exchanges the refresh token `old` for `tokens`. Of several concurrent exchanges one succeeds.
+    /// Exchanges the refresh token `old` for `tokens`. Only one of several concurrent exchanges succeeds.
     ///
     /// # Errors
-    /// The database's; nothing is changed then.
+    /// An error of the database; nothing is changed then.
     pub async fn rotate(&self, old: &Token, tokens: &[Token]) -> Result<Rotation, StoreError> {
         self.spend("tokens", (&old.hash, &old.family), tokens).await
     }
@@ -210,7 +210,7 @@ impl Store {
     /// Revokes the token with this hash.
     ///
     /// # Errors
-    /// The database's.
+    /// An error of the database.
     pub async fn revoke_token(&self, hash: &str) -> Result<(), StoreError> {
         self.changing(|| async move {
             let mut transaction = self.pool.begin().await?;
@@ -223,7 +223,7 @@ impl Store {
     /// Revokes all tokens of `family`.
     ///
     /// # Errors
-    /// The database's.
+    /// An error of the database.
     pub async fn revoke_family(&self, family: &str) -> Result<(), StoreError> {
         self.changing(|| async move {
             let mut transaction = self.pool.begin().await?;
@@ -233,10 +233,11 @@ impl Store {
         .await
     }
 
-    /// Records that the assertion `jti` of `client`, which expires at `expires_s`, was used. False: it was recorded before.
+    /// Records that the assertion `jti` of `client`, which expires at `expires_s`, was used. Returns false if it was
+    /// recorded before.
     ///
     /// # Errors
-    /// The database's.
+    /// An error of the database.
     pub async fn spend_jwt(
         &self,
         jti: &str,
@@ -254,11 +255,11 @@ impl Store {
         .await
     }
 
-    /// Removes what expired before `now_s`. A code stays while there are tokens that it was exchanged for, which a replay revokes, and a revocation for
-    /// `leeway_s`, since gateways may accept the token for so long.
+    /// Removes rows that expired before `now_s`. A code stays as long as the tokens that it was exchanged for, because
+    /// a replay revokes them. A revocation stays for `leeway_s`, because gateways may accept the token for that long.
     ///
     /// # Errors
-    /// The database's.
+    /// An error of the database.
     pub async fn purge(&self, now_s: u64, leeway_s: u64) -> Result<(), StoreError> {
         for delete in [
             "DELETE FROM tokens WHERE expires_s < ?",
@@ -277,7 +278,7 @@ impl Store {
     /// The number of rows.
     ///
     /// # Errors
-    /// The database's.
+    /// An error of the database.
     pub async fn count(&self, rows: Rows) -> Result<u64, StoreError> {
         let count = format!("SELECT COUNT(*) FROM ({}) AS kept", rows.clients());
         let row = sqlx::query(self.sql(&count)).fetch_one(&self.pool).await?;
@@ -295,7 +296,7 @@ impl Store {
     /// The clients with more rows than `count`.
     ///
     /// # Errors
-    /// The database's.
+    /// An error of the database.
     pub async fn clients_with_more(
         &self,
         rows: Rows,

@@ -1,4 +1,4 @@
-//! Users of the control plane: its own, and those from elsewhere who have signed in.
+//! Users of the control plane: its own, and users of directories and providers who have signed in.
 
 use sqlx::any::AnyRow;
 use sqlx::{Any, AnyConnection, Executor, Row};
@@ -10,18 +10,18 @@ use crate::{Store, StoreError};
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct User {
     pub name: String,
-    /// In PHC string format; empty for a user from elsewhere.
+    /// Hash in PHC string format; empty for a user of a directory or provider.
     pub password: String,
-    /// Until when the password is valid, for nothing but being replaced; 0: it is valid for everything, for ever.
+    /// Expiry of a password that can only be used to replace it; 0 for an ordinary password.
     pub one_time_until_s: u64,
     /// Whether the user may register clients.
     pub admin: bool,
     pub created_s: u64,
-    /// Where the user comes from; empty: from here.
+    /// The directory or provider of the user; empty for a user of the control plane.
     pub source: String,
-    /// What the source has in place of the name, which it may give to somebody else later; may be empty.
+    /// The user's permanent ID at the source, which may reuse names; may be empty.
     pub source_id: String,
-    /// What the source says about the user, a JSON object; empty: nothing.
+    /// Claims of the source about the user, as a JSON object; may be empty.
     pub claims: String,
 }
 
@@ -36,17 +36,17 @@ impl std::fmt::Debug for User {
 #[derive(Clone, Copy)]
 pub struct NewPassword<'a> {
     pub hash: &'a str,
-    /// As in [`User`].
+    /// Expiry of a one-time password, as in [`User`].
     pub one_time_until_s: u64,
-    /// The hash of the password that it replaces; `None`: any.
+    /// The hash of the password that it replaces; `None` for any.
     pub earlier: Option<&'a str>,
 }
 
-/// The outcome of adding a user from elsewhere.
+/// The outcome of adding a user of a directory or provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NewUser {
     Added,
-    /// There is a user of that name, who is unchanged.
+    /// Another user has that name, and is unchanged.
     NameInUse,
     /// The user is known by this other name.
     Known(String),
@@ -58,7 +58,7 @@ impl Store {
     /// The user `name`.
     ///
     /// # Errors
-    /// The database's.
+    /// An error of the database.
     pub async fn user(&self, name: &str) -> Result<Option<User>, StoreError> {
         let select = self.sql(&format!("SELECT {COLUMNS} FROM users WHERE name = ?"));
         let row = sqlx::query(select).bind(name).fetch_optional(&self.pool).await?;
@@ -68,7 +68,7 @@ impl Store {
     /// All users, by name.
     ///
     /// # Errors
-    /// The database's.
+    /// An error of the database.
     pub async fn users(&self) -> Result<Vec<User>, StoreError> {
         let select = self.sql(&format!("SELECT {COLUMNS} FROM users ORDER BY name"));
         let rows = sqlx::query(select).fetch_all(&self.pool).await?;
@@ -78,7 +78,7 @@ impl Store {
     /// The first user whose name begins with `prefix`.
     ///
     /// # Errors
-    /// The database's.
+    /// An error of the database.
     pub async fn user_with_prefix(&self, prefix: &str) -> Result<Option<String>, StoreError> {
         let select =
             self.sql("SELECT name FROM users WHERE SUBSTR(name, 1, ?) = ? ORDER BY name LIMIT 1");
@@ -88,14 +88,15 @@ impl Store {
         Ok(row.map(|row| row.try_get(0)).transpose()?)
     }
 
-    /// Adds `user`, who is new at their source too: with one name, whatever other instances add at the same time.
+    /// Adds `user` of a directory or provider, unless the source's ID or the name is already known. Other instances may
+    /// do so at the same time.
     ///
     /// # Errors
-    /// The database's; nothing is changed then.
+    /// An error of the database; nothing is changed then.
     pub async fn add_outside_user(&self, user: &User) -> Result<NewUser, StoreError> {
         retried(|| async move {
             let mut transaction = self.pool.begin().await?;
-            // Locks the only row: others wait for the end.
+            // Locks the only row, so that others wait for the end.
             sqlx::query("UPDATE revisions SET last = last").execute(&mut *transaction).await?;
             let select = self.sql(
                 "SELECT name FROM users WHERE source = ? AND source_id = ? ORDER BY name LIMIT 1",
@@ -144,7 +145,7 @@ impl Store {
     /// Adds `user`. False: there is one of that name, which is unchanged.
     ///
     /// # Errors
-    /// The database's.
+    /// An error of the database.
     pub async fn add_user(&self, user: &User) -> Result<bool, StoreError> {
         self.insert_user(user, &self.pool).await
     }
@@ -165,8 +166,8 @@ impl Store {
         self.insert_new(insert, executor).await
     }
 
-    /// Locks the row of `user` until the end of the transaction: a removal, a new password, and whoever else locks it wait.
-    /// False: they changed since they were read.
+    /// Locks the row of `user` until the end of the transaction: removals, password changes and other locks wait.
+    /// Returns false if the user changed since they were read.
     pub(crate) async fn lock_user(
         &self,
         connection: &mut AnyConnection,
@@ -180,10 +181,10 @@ impl Store {
         Ok(lock.rows_affected() == 1)
     }
 
-    /// Replaces what the source of `user` says about them. Without effect if they come from another one.
+    /// Replaces the claims of the source of `user`. Without effect if the stored user has another source.
     ///
     /// # Errors
-    /// The database's.
+    /// An error of the database.
     pub async fn update_user(&self, user: &User) -> Result<(), StoreError> {
         let update = self.sql(
             "UPDATE users SET admin = ?, claims = ? WHERE name = ? AND source = ? AND source_id = ?",
@@ -194,11 +195,11 @@ impl Store {
         Ok(())
     }
 
-    /// Replaces the password of the user `name`, and revokes their codes and tokens. False: there is no such user, or not
-    /// with the earlier password.
+    /// Replaces the password of the user `name`, and revokes their codes and tokens. Returns false if the user does not
+    /// exist, or has another password than the earlier one.
     ///
     /// # Errors
-    /// The database's; nothing is changed then.
+    /// An error of the database; nothing is changed then.
     pub async fn set_password(&self, name: &str, new: NewPassword<'_>) -> Result<bool, StoreError> {
         let NewPassword { hash, one_time_until_s, earlier } = new;
         let only_if = if earlier.is_some() { " AND password = ?" } else { "" };
@@ -221,11 +222,11 @@ impl Store {
         .await
     }
 
-    /// Removes the user `name` with their codes and tokens. The clients that they registered stay. False: there is no
-    /// such user.
+    /// Removes the user `name` with their codes and tokens. The clients that they registered stay. Returns false if the
+    /// user does not exist.
     ///
     /// # Errors
-    /// The database's.
+    /// An error of the database.
     pub async fn remove_user(&self, name: &str) -> Result<bool, StoreError> {
         self.changing(|| async move {
             let mut transaction = self.pool.begin().await?;
@@ -359,7 +360,7 @@ mod tests {
         let (found, _) = polled.expect("a device");
         assert_eq!((found.decision, found.auth_s, &*found.subject), (Decision::Allowed, 7, NAME));
         assert!(store.add_tokens(&[token()], Some(&ann)).await.expect("added"));
-        // And it ends with a change.
+        // Codes, devices and tokens end when the password changes.
         let new =
             |earlier| NewPassword { hash: "new", one_time_until_s: 0, earlier: Some(earlier) };
         assert!(!store.set_password(NAME, new("another")).await.expect("a result"));

@@ -3,8 +3,8 @@
 //! Used by **listen** and **forward** of the gateway, and by the lab. It knows nothing about APIs, policies or
 //! configuration files.
 //!
-//! Architecture invariant: [`http1`], [`h2`] and [`websocket`] are pure (no tokio, no sockets, no clock); only the other modules do
-//! I/O. Bytes from a peer are never subject to indexing, unwrapping or unchecked arithmetic.
+//! Architecture invariant: [`http1`], [`h2`] and [`websocket`] are pure (no tokio, no sockets, no clock); only the
+//! other modules do I/O. Bytes from a peer are never subject to indexing, unwrapping or unchecked arithmetic.
 
 #![warn(clippy::indexing_slicing)]
 #![cfg_attr(

@@ -28,7 +28,7 @@ impl Pipe {
     /// An empty pipe of `PIPE_BYTES`, or of the system's default size if that is not permitted.
     ///
     /// # Errors
-    /// The system's, such as no file descriptors.
+    /// An error of the system, such as a lack of file descriptors.
     pub fn new() -> io::Result<Self> {
         let (read, write) = pipe2(OFlag::O_NONBLOCK | OFlag::O_CLOEXEC)?;
         // A smaller pipe only needs more system calls.
@@ -42,11 +42,11 @@ impl Pipe {
         self.held
     }
 
-    /// If the pipe is empty, moves up to `most` bytes, at most `PIPE_BYTES`, from `from` into it. Ready with the
-    /// number of bytes in the pipe; 0: the peer sends no more.
+    /// If the pipe is empty, moves up to `most` bytes, at most `PIPE_BYTES`, from `from` into it. Ready with the number
+    /// of bytes in the pipe; 0 if the peer sends no more.
     ///
     /// # Errors
-    /// The socket's; nothing was moved. [`is_unsupported`] recognises systems that cannot splice.
+    /// An error of the socket; nothing was moved. [`is_unsupported`] recognises systems that cannot splice.
     pub fn poll_fill(
         &mut self,
         cx: &mut Context<'_>,
@@ -70,7 +70,7 @@ impl Pipe {
     /// Moves bytes from the pipe to `to`. Ready with the number of bytes moved.
     ///
     /// # Errors
-    /// The socket's.
+    /// An error of the socket.
     pub fn poll_drain(&mut self, cx: &mut Context<'_>, to: &TcpStream) -> Poll<io::Result<usize>> {
         loop {
             ready!(to.poll_write_ready(cx))?;

@@ -19,12 +19,12 @@ pub enum Stream {
     Clear(TcpStream),
     /// Boxed, because the TLS state is about 1 KiB.
     Tls(Box<TlsStream<TcpStream>>),
-    /// Memory instead of a socket, for tests of what is above. No release contains it.
+    /// Memory instead of a socket, for tests of the layers above. Release builds do not contain it.
     #[cfg(feature = "simulation")]
     Simulated(Box<dyn Simulated>),
 }
 
-/// What a simulated connection provides besides its bytes; see the methods of [`Stream`].
+/// The operations of a simulated connection besides reading and writing; see the methods of [`Stream`].
 #[cfg(feature = "simulation")]
 pub trait Simulated: AsyncRead + AsyncWrite + std::fmt::Debug + Send + Sync + Unpin {
     fn is_stale(&mut self) -> bool;
@@ -79,7 +79,8 @@ impl Stream {
         }
     }
 
-    /// Ready if a read would return bytes, the end or an error. A TLS record may turn out to hold nothing for the reader.
+    /// Ready if a read would return bytes, the end or an error. A TLS record may turn out to contain no data for the
+    /// reader.
     pub fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match self {
             // Asking the socket's state first costs less than registering in vain.
@@ -87,7 +88,7 @@ impl Stream {
                 Poll::Ready(())
             }
             Self::Clear(tcp) => tcp.poll_read_ready(cx).map(drop),
-            // What was decrypted before is in no socket.
+            // Data that was already decrypted is no longer in the socket.
             Self::Tls(tls) if !tls.get_ref().1.wants_read() => Poll::Ready(()),
             Self::Tls(tls) => tls.get_ref().0.poll_read_ready(cx).map(drop),
             #[cfg(feature = "simulation")]

@@ -6,7 +6,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 
 const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-/// A key that nobody has used: the value of `Sec-WebSocket-Key` for 16 random bytes.
+/// A fresh key: the value of `Sec-WebSocket-Key` for 16 random bytes.
 #[must_use]
 pub fn key(random: [u8; 16]) -> String {
     BASE64.encode(random)

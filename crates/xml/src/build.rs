@@ -36,8 +36,8 @@ impl Document {
         Self::from_input(&Input::new(bytes, options)?, None, options)
     }
 
-    /// As [`Document::parse`], of bytes that are shared rather than copied, if they are UTF-8 whose line ends are `\n`. The
-    /// document keeps the whole buffer alive.
+    /// As [`Document::parse`], but shares the bytes rather than copying them if they are UTF-8 with ` ` as line ends.
+    /// The document keeps the whole buffer alive.
     ///
     /// # Errors
     /// As [`Document::parse`].
@@ -61,7 +61,7 @@ impl Document {
         Self::from_input(&Input::with_entities(bytes, options, resolver)?, None, options)
     }
 
-    /// `owner`: of the bytes that were read.
+    /// `owner` is the shared buffer that holds the input, if any.
     fn from_input(
         input: &Input<'_>,
         owner: Option<&ByteString>,
@@ -94,10 +94,10 @@ fn read(view: View<'_>, machine: &mut Machine, tree: &mut Tree) -> Result<(), Of
     }
 }
 
-/// The nodes of a longer document are estimated from its beginning, in bytes.
+/// The number of nodes of a longer document is estimated from this many bytes at its beginning.
 const BEGINNING: usize = 2048;
 
-/// An estimate of the nodes.
+/// Estimates the number of nodes in `source`.
 fn nodes_of(source: &str) -> usize {
     match source.as_bytes().get(..=BEGINNING) {
         None => (source.len() / 12).saturating_add(8),
@@ -109,7 +109,7 @@ fn nodes_of(source: &str) -> usize {
     }
 }
 
-/// About as many nodes as begin in `text`: tags that are no end tags, and texts before tags.
+/// Estimates the nodes that begin in `text`: tags other than end tags, and texts before tags.
 fn nodes_in(text: &[u8]) -> usize {
     let (parts, _) = text.as_chunks::<64>();
     let (nexts, _) = text.get(1..).unwrap_or(&[]).as_chunks::<64>();
@@ -123,7 +123,7 @@ fn nodes_in(text: &[u8]) -> usize {
     parts.iter().zip(nexts).map(count).map(usize::from).sum()
 }
 
-/// Completes the `tree` of `source`.
+/// Makes the document from a complete `tree` and its `source`.
 pub(crate) fn finish(tree: Tree, machine: &mut Machine, dtd: &Dtd, source: ByteString) -> Document {
     let Tree { mut document, .. } = tree;
     let source_len = source.len();
@@ -155,7 +155,8 @@ pub(crate) fn finish(tree: Tree, machine: &mut Machine, dtd: &Dtd, source: ByteS
     document
 }
 
-/// Between `resume` and `pause` the last child of the innermost open element refers to the next node, as if it were a sibling.
+/// Adds the steps of the fast path to the tree. Between `resume` and `pause`, the last child of the innermost open
+/// element refers to the next node, as if that were a sibling.
 impl StepSink for Tree {
     const TAKES_ALL: bool = true;
 
@@ -203,7 +204,7 @@ impl StepSink for Tree {
     #[inline(always)]
     fn end(&mut self) {
         let (ended, last) = self.top;
-        // The next one of the root is none as well.
+        // The root has no sibling, so this is right for it too.
         self.set_next(last, NONE);
         let next = self.next_child();
         if let Some(record) = self.document.nodes.get_mut(ended as usize) {
@@ -242,12 +243,13 @@ impl Default for Tree {
 }
 
 impl Tree {
-    /// For a document that is read: [`finish`] adds the names.
+    /// An empty tree for parsing; [`finish`] adds the names.
     pub(crate) fn for_reading(nodes: usize) -> Self {
         Self::of(Document::with_capacity(nodes, SharedNames::none()))
     }
 
-    /// For a copy of `source` without its nodes. The caller adds them, and renumbers what refers to them.
+    /// A tree for a copy of `source`, without its nodes. The caller adds the nodes and renumbers the references to
+    /// them.
     pub(crate) fn copying(source: &Document) -> Self {
         let mut nodes = Vec::with_capacity(source.nodes.len());
         nodes.push(Document::NOTHING);
@@ -279,7 +281,7 @@ impl Tree {
         index
     }
 
-    /// Nodes and attributes, of which the first is unused.
+    /// Number of nodes and attributes; the first attribute is unused.
     #[inline]
     fn count(&self) -> usize {
         let attributes = self.document.attributes.len().saturating_sub(1);
@@ -321,7 +323,7 @@ impl Tree {
         Added::Some
     }
 
-    /// Moves the addresses from `from` on to `to` and after.
+    /// Moves the addresses at and after `from` so that they begin at `to`.
     pub(crate) fn move_behind(&mut self, from: u32, to: u32) {
         let moved = |address: &mut u32| {
             if *address >= from {

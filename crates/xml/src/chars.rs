@@ -43,7 +43,7 @@ pub(crate) fn has(byte: u8, class: u8) -> bool {
 
 /// A name as written.
 pub(crate) struct Written {
-    /// Its end in the text.
+    /// Offset in the text of the end of the name.
     pub(crate) end: usize,
     /// The offset of its first colon.
     pub(crate) colon: Option<usize>,
@@ -51,12 +51,12 @@ pub(crate) struct Written {
     pub(crate) is_qname: bool,
 }
 
-/// The name at `at`, perhaps an empty one.
+/// The name at `at`, which may be empty.
 #[inline]
 pub(crate) fn written(text: &str, at: usize) -> Written {
     let bytes = text.as_bytes();
     let (mut end, mut colon, mut colons, mut seen) = (at, None, 0_usize, 0);
-    // Whether the next byte has to begin a name.
+    // `begins`: the next byte has to be the first of a name.
     let (mut begins, mut is_qname) = (true, true);
     while let Some(&byte) = bytes.get(end) {
         let classes = classes_of(byte);
@@ -86,7 +86,7 @@ pub(crate) fn written(text: &str, at: usize) -> Written {
     Written { end, colon, is_qname }
 }
 
-/// Production 2.
+/// Whether XML 1.0 allows `c` in a document (production 2).
 pub(crate) fn is_char(c: char) -> bool {
     match c {
         '\t' | '\n' | '\r' => true,
@@ -95,7 +95,7 @@ pub(crate) fn is_char(c: char) -> bool {
     }
 }
 
-/// Production 4 without the colon.
+/// Whether `c` may begin a name without colon (production 4).
 pub(crate) fn is_name_start(c: char) -> bool {
     match c {
         'a'..='z' | 'A'..='Z' | '_' => true,
@@ -112,7 +112,7 @@ pub(crate) fn is_name_start(c: char) -> bool {
     }
 }
 
-/// Production 4a without the colon.
+/// Whether `c` may occur in a name without colon (production 4a).
 pub(crate) fn is_name_char(c: char) -> bool {
     is_name_start(c)
         || matches!(c, '-' | '.' | '0'..='9' | '\u{B7}' | '\u{300}'..='\u{36F}' | '\u{203F}'..='\u{2040}')
@@ -160,7 +160,7 @@ pub(crate) fn first_illegal(text: &str) -> Option<usize> {
     if text.as_bytes().last_chunk::<BLOCK>().is_some_and(|last| !is_suspect(last)) {
         return None;
     }
-    // So is what is left of a text without a whole block.
+    // A text shorter than a block is checked in parts of 16 bytes.
     if blocks.is_empty()
         && !is_suspect(rest)
         && rest.last_chunk::<PART>().is_some_and(|last| !is_suspect(last))
@@ -170,10 +170,10 @@ pub(crate) fn first_illegal(text: &str) -> Option<usize> {
     illegal(from, rest)
 }
 
-/// Whether all bytes are ASCII and no control characters, but for tabs and line feeds: then XML allows all of them, and
-/// no line ends have to be normalised.
+/// Whether all bytes are ASCII characters other than controls, except tab and line feed. XML allows all of these, and
+/// no line ends need to be normalised.
 pub(crate) fn is_plain(bytes: &[u8]) -> bool {
-    // Above ASCII, they are negative numbers. Without branches, so that many bytes are checked at once.
+    // Bytes above ASCII are negative as `i8`. There are no branches, so that many bytes are checked at once.
     let is_other = |byte: u8| {
         u8::from(byte.cast_signed() < 32) & u8::from(byte != b'\n') & u8::from(byte != b'\t')
     };
@@ -196,11 +196,11 @@ fn is_control(byte: u8) -> bool {
 /// Bytes that are checked at once.
 const PART: usize = 16;
 
-/// Whether there is a control character other than line feed, or the first byte of a character that XML may not allow,
-/// in the parts of 16 bytes. Without branches, so that many bytes are checked at once.
+/// Whether the 16-byte parts of `block` contain a control character other than line feed, or the first byte of a
+/// character that XML may not allow. There are no branches, so that many bytes are checked at once.
 #[inline]
 fn is_suspect(block: &[u8]) -> bool {
-    // What a comparison of vectors makes.
+    // The result of a vector comparison: all bits set, or none.
     let mask = |holds: bool| if holds { u8::MAX } else { 0 };
     let (parts, _) = block.as_chunks::<PART>();
     let mut suspects = [0_u8; PART];

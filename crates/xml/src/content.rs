@@ -1,4 +1,4 @@
-//! The text of a document: its source, which it may share with others, and what was added.
+//! The text of a document: its source, which other documents may share, and the text that was added.
 
 use std::ops::Range;
 
@@ -28,7 +28,7 @@ impl Content {
         self.source.len().saturating_add(self.added.len())
     }
 
-    /// What is in one of both.
+    /// The text at `range`, which lies within one of the two parts.
     #[inline]
     pub(crate) fn get(&self, range: Range<usize>) -> Option<&str> {
         let behind = self.source.len();

@@ -17,17 +17,17 @@ const USUAL_ENCODING: std::ops::Range<usize> = 30..35;
 
 const START: &str = "<?xml";
 
-/// What the declaration belongs to.
+/// The kind of text that a declaration begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// Production 23: the version is required, `standalone` is allowed.
+    /// A document: the version is required, `standalone` is allowed (production 23).
     Document,
-    /// Production 77: the version is optional, the encoding is required.
+    /// An external entity: the version is optional, the encoding is required (production 77).
     Entity,
 }
 
-/// Where the document continues after its declaration; none if that needs more of the text, unless `text`
-/// is the `whole`. `broken` is why the text ends early.
+/// Where the document continues after its declaration; `None` if more text is needed, which is never so if `text` is
+/// the `whole`. `broken` is the reason why the text ends early.
 ///
 /// # Errors
 /// A malformed declaration, or one that contradicts the `encoding` of the bytes.
@@ -80,7 +80,7 @@ fn begins(text: &str) -> bool {
     text.strip_prefix(START).is_some_and(|rest| rest.starts_with([' ', '\t', '\n', '\r', '?']))
 }
 
-/// None if `text` doesn't begin with one.
+/// Parses the declaration at the start of `text`; `None` if there isn't one.
 pub(crate) fn read(text: &str, form: Form) -> Result<Option<Declaration<'_>>, OffsetError> {
     if !begins(text) {
         return Ok(None);
@@ -92,7 +92,7 @@ pub(crate) fn read(text: &str, form: Form) -> Result<Option<Declaration<'_>>, Of
     let bad = |at: usize, why| OffsetError::new(at, ErrorKind::BadDeclaration(why));
     let mut at = START.len();
     let mut found = Declaration::default();
-    // In this order, each at most once: 0 version, 1 encoding, 2 standalone.
+    // The attributes come in this order, each at most once: 0 version, 1 encoding, 2 standalone.
     let mut passed = 0;
     loop {
         let rest = text.get(at..).unwrap_or("");
@@ -153,14 +153,14 @@ fn pseudo_attribute(text: &str) -> Option<(&str, &str, usize)> {
     Some((name, value, text.len().checked_sub(after.len())?.checked_add(1)?))
 }
 
-/// Production 26; a 1.0 reader reads any 1.x as 1.0 (section 2.8).
+/// Whether `value` is a version (production 26). A 1.0 reader reads any 1.x as 1.0 (section 2.8).
 fn is_version(value: &str) -> bool {
     value
         .strip_prefix("1.")
         .is_some_and(|minor| !minor.is_empty() && minor.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Production 81.
+/// Whether `value` is the name of an encoding (production 81).
 fn is_encoding_name(value: &str) -> bool {
     value.starts_with(|c: char| c.is_ascii_alphabetic())
         && value.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'))

@@ -27,8 +27,8 @@ pub(crate) struct Sniffed {
 const BIG: Encoding = Encoding::Utf16 { big_endian: true };
 const LITTLE: Encoding = Encoding::Utf16 { big_endian: false };
 
-/// The encoding of a document that begins with `head`; none if that needs more bytes, unless `head` is the
-/// whole. `search` is for the end of the declaration.
+/// The encoding of a document that begins with `head`; `None` if more bytes are needed, which is never so if `head` is
+/// the `whole`. `search` looks for the end of the declaration.
 pub(crate) fn sniff(
     head: &[u8],
     whole: bool,
@@ -97,7 +97,7 @@ fn declared(declaration: &[u8]) -> Result<Encoding, Error> {
 }
 
 impl Encoding {
-    /// What the bytes are, if a declaration of `name` contradicts it.
+    /// The encoding detected from the bytes, for an error message, if a declaration of `name` contradicts it.
     pub(crate) fn disagrees(self, name: &str) -> Option<&'static str> {
         let upper = name.to_ascii_uppercase();
         let (agrees, found) = match self {
@@ -133,7 +133,7 @@ pub(crate) struct Decoder {
     encoding: Encoding,
     /// The beginning of an incomplete character: at most three bytes.
     held: Vec<u8>,
-    /// In UTF-16, a high surrogate whose low one hasn't arrived.
+    /// A high surrogate of UTF-16 whose low surrogate hasn't arrived.
     high: Option<u16>,
     /// The last character was `\r`; a following `\n` belongs to it.
     after_return: bool,

@@ -97,7 +97,7 @@ pub(crate) struct Links {
     pub(crate) previous: u32,
 }
 
-/// What a document type declared.
+/// The declarations of a document type that outlive parsing.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Declared {
     /// Attributes of type ID.
@@ -122,10 +122,10 @@ pub struct Document {
     pub(crate) serial: u32,
     pub(crate) text: Content,
     pub(crate) source_len: u32,
-    /// It is as its source, which has no document type.
+    /// The document equals its source, and has no document type.
     pub(crate) is_whole: bool,
     pub(crate) nodes: Vec<Record>,
-    /// The first is unused, so that 0 can mean none.
+    /// Attributes. The first is unused, so that 0 can mean none.
     pub(crate) attributes: Vec<AttributeRecord>,
     pub(crate) tags: Vec<Tag>,
     pub(crate) declarations: Vec<Declaration>,
@@ -134,7 +134,7 @@ pub struct Document {
     /// The places of text after the source: (its start, its offset in the source), ascending.
     pub(crate) origins: Vec<(u32, u32)>,
     pub(crate) links: Option<Vec<Links>>,
-    /// Boxed, since most have no document type.
+    /// Boxed, since most documents have no document type.
     pub(crate) declared: Option<Box<Declared>>,
     pub(crate) chains: Option<Box<ChainIndexes>>,
     pub(crate) base: Option<Box<str>>,
@@ -153,7 +153,7 @@ impl Default for Document {
     }
 }
 
-/// The copy has the same content and an identity of its own: ids of one aren't valid in the other.
+/// The copy has the same content but its own identity: ids of one document aren't valid in the other.
 impl Clone for Document {
     fn clone(&self) -> Self {
         let copy = self.with_nodes(self.nodes.clone());
@@ -220,7 +220,7 @@ impl Document {
         (known && id.serial == self.serial).then(|| Node::new(self, id.index))
     }
 
-    /// The id of a name in this document; none if no node has it. There may be names that no node has.
+    /// The id of a name in this document; `None` if no node has had it.
     #[must_use]
     pub fn name_id(&self, namespace: &str, local: &str) -> Option<NameId> {
         let (uri, local) = (self.names.find_symbol(namespace)?, self.names.find_symbol(local)?);
@@ -264,7 +264,7 @@ impl Document {
         self.declared.as_ref()?.unparsed.get(name).map(|uri| &**uri)
     }
 
-    /// An estimate of the bytes that it takes when it is written: all its text, or all its nodes with short names.
+    /// Estimates the size of the document when it is written: all its text, or all its nodes with short names.
     #[must_use]
     pub fn written_bytes(&self) -> usize {
         const NODE_BYTES: usize = 12;
@@ -272,7 +272,7 @@ impl Document {
         self.text.len().max(nodes.saturating_mul(NODE_BYTES))
     }
 
-    /// How many of the document's bytes are some of `owner`, because it was made by [`Document::parse_shared`].
+    /// The number of the document's bytes that lie in `owner`, because [`Document::parse_shared`] shared them.
     #[must_use]
     pub fn bytes_shared_with(&self, owner: &[u8]) -> usize {
         let source = self.text.source();
@@ -317,7 +317,7 @@ impl Document {
         self.declared.as_ref().is_some_and(|declared| declared.ids.contains(&attribute))
     }
 
-    /// An attribute that is removed or renamed has no type any more.
+    /// Removes the type of an attribute that is removed or renamed.
     pub(crate) fn forget_id(&mut self, attribute: u32) {
         if let Some(declared) = &mut self.declared {
             declared.ids.remove(&attribute);
@@ -435,8 +435,8 @@ impl Iterator for Declarations<'_> {
 }
 
 impl Document {
-    /// The namespace that `prefix` is bound to at the element `index`: [`EMPTY`] if there is no default
-    /// namespace, none if a prefix isn't bound.
+    /// The namespace that `prefix` is bound to at the element `index`: [`EMPTY`] without a default namespace, `None` if
+    /// the prefix isn't bound.
     pub(crate) fn namespace_of(&self, mut index: u32, prefix: Symbol) -> Option<Symbol> {
         if prefix == crate::names::XML {
             return Some(crate::names::XML_URI);

@@ -16,14 +16,14 @@ pub(crate) enum Entity {
     /// The range of its replacement text in [`Dtd::text`].
     Internal(Range<usize>),
     External,
-    /// Its system identifier.
+    /// An unparsed entity, with its system identifier.
     Unparsed(String),
 }
 
 /// One attribute of an ATTLIST.
 #[derive(Debug, Clone)]
 pub(crate) struct AttributeDefinition {
-    /// Of any type but CDATA: spaces are collapsed.
+    /// The attribute has another type than CDATA, so that spaces are collapsed.
     pub(crate) tokenized: bool,
     pub(crate) is_id: bool,
     /// The range of the default value in [`Dtd::text`].
@@ -34,7 +34,7 @@ pub(crate) struct AttributeDefinition {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Definitions {
     pub(crate) by_name: HashMap<String, AttributeDefinition>,
-    /// Names of those with a default, in the order of declaration.
+    /// Names of the attributes that have a default, in the order of declaration.
     pub(crate) defaults: Vec<String>,
 }
 
@@ -43,13 +43,13 @@ pub(crate) struct Definitions {
 pub(crate) struct Dtd {
     /// The range of the document type declaration in the source; none if it wasn't read.
     pub(crate) range: Option<Range<usize>>,
-    /// Reported when parsing gets to the document type.
+    /// An error in the document type, reported when parsing gets there.
     pub(crate) error: Option<OffsetError>,
     pub(crate) text: String,
     /// The places of the texts: (start in `text`, offset in the source), ascending.
     pub(crate) origins: Vec<(usize, usize)>,
     pub(crate) entities: HashMap<String, Entity>,
-    /// By the element's name as written.
+    /// Declared attributes by the element's name as written.
     pub(crate) attributes: HashMap<String, Definitions>,
 }
 

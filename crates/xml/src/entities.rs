@@ -46,13 +46,14 @@ where
 pub struct ExternalEntity<'e> {
     /// The name of the parameter entity, without `%`; `None` for the external subset.
     pub name: Option<&'e str>,
-    /// As written: a URI, usually relative to [`base_uri`](Self::base_uri).
+    /// The system identifier as written: a URI, usually relative to [`base_uri`](Self::base_uri).
     pub system_id: &'e str,
     pub public_id: Option<&'e str>,
     /// The URI of the document or entity that contains the declaration. For the document it is
     /// [`Options::base_uri`](crate::Options::base_uri).
     pub base_uri: Option<&'e str>,
-    /// Longer entities are rejected; what is left of [`Limits::entity_bytes`](crate::Limits::entity_bytes).
+    /// Maximum size of the entity: the unused part of [`Limits::entity_bytes`](crate::Limits::entity_bytes). Longer:
+    /// rejected.
     pub bytes_max: u32,
 }
 
@@ -61,7 +62,7 @@ pub struct ExternalEntity<'e> {
 #[non_exhaustive]
 pub struct EntityText {
     pub bytes: Vec<u8>,
-    /// Names the entity in errors, and is the base URI of what the entity refers to in turn.
+    /// URI of the entity: its name in errors, and the base URI for references inside it.
     pub uri: String,
 }
 
@@ -77,7 +78,7 @@ pub(crate) struct Replacement {
     pub(crate) text: String,
     /// Where the text begins, after the text declaration of an external entity.
     pub(crate) start: usize,
-    /// Of an external entity.
+    /// URI of an external entity.
     pub(crate) uri: Option<String>,
 }
 

@@ -71,7 +71,7 @@ impl PositionIndex {
         Self { known: known.into_boxed_slice() }
     }
 
-    /// Of the byte `at` in `text`, which is the text that the index was made from.
+    /// The position of byte `at` in `text`, which must be the text that the index was made from.
     #[must_use]
     pub fn position(&self, text: &str, at: usize) -> Position {
         let at = at.min(text.len());
@@ -163,7 +163,7 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// What is wrong.
+/// The kind of an [`Error`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 #[rustfmt::skip]

@@ -72,7 +72,7 @@ impl Source {
         Ok(())
     }
 
-    /// All bytes are there; the machine reports what is incomplete.
+    /// Marks the document as complete: the machine reports a piece that isn't.
     fn complete(&mut self, machine: &Machine) {
         self.is_complete = true;
         if machine.awaits_doctype() {
@@ -81,8 +81,8 @@ impl Source {
         }
     }
 
-    /// Whether the machine may take steps. Unless the next piece is known to be incomplete it may try: the
-    /// fast path checks for itself what is there, the general path stops at the end of the complete pieces.
+    /// Whether the machine may take steps, which it may unless the next piece is known to be incomplete. The fast path
+    /// checks that each tag is complete, and the general path stops at the end of the complete pieces.
     fn may_step(&mut self, machine: &Machine) -> bool {
         let is_between = self.input.is_settled() && !self.whole.is_inside();
         #[cfg(test)]

@@ -60,7 +60,7 @@ impl NodeFilter {
 pub struct FilteredDescendants<'d> {
     document: &'d Document,
     filter: NodeFilter,
-    /// Its children are passed over.
+    /// The node whose children are passed over.
     over: u32,
     visited: u64,
     walk: Walk<'d>,
@@ -83,8 +83,7 @@ impl FilteredDescendants<'_> {
         std::mem::take(&mut self.visited)
     }
 
-    /// From here on the children of `parent` are passed over, until this is called for another node; what is below them
-    /// is not.
+    /// Passes over the children of `parent`, but not their descendants, until this is called for another node.
     #[inline]
     pub fn pass_over(&mut self, parent: Node<'_>) {
         self.over = parent.index();

@@ -13,7 +13,7 @@ use crate::node::Node;
 
 #[derive(Debug, Default)]
 pub(crate) struct Indexes {
-    /// The rank of each node in document order; of documents edited out of order.
+    /// The rank of each node in document order, for documents edited out of order.
     ranks: OnceLock<Box<[u32]>>,
     /// Nodes visited since the last edit to compare places without `ranks`.
     visited: AtomicU32,
@@ -27,11 +27,11 @@ pub(crate) struct Indexes {
     scope: Mutex<Option<Arc<NamespaceScope>>>,
 }
 
-/// What is otherwise found by climbing to an ancestor. As soon as climbing far has cost as much as computing all
-/// shortcuts, they are computed, once until the next edit; so steps take constant time, amortised.
+/// Facts about a node that would otherwise require climbing to an ancestor. As soon as climbing has cost as much as
+/// computing all shortcuts, they are computed, once until the next edit, so that steps take amortised constant time.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shortcut {
-    /// The previous sibling, the last child, and [`Document::end`]; of documents in order.
+    /// The previous sibling, the last child, and [`Document::end`], for documents in order.
     pub(crate) previous: u32,
     pub(crate) last: u32,
     pub(crate) end: u32,
@@ -84,7 +84,7 @@ impl NamespaceScope {
 }
 
 impl Indexes {
-    /// After a node was moved, inserted or detached.
+    /// Drops the tables that depend on structure, after a node was moved, inserted or detached.
     pub(crate) fn structure_changed(&mut self) {
         self.ranks.take();
         *self.visited.get_mut() = 0;
@@ -97,7 +97,7 @@ impl Indexes {
         *self.scope.get_mut().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    /// After an attribute of type ID was given another value.
+    /// Updates the table of IDs after an attribute of type ID was given another value.
     pub(crate) fn id_changed(&mut self, value: &str, attribute: u32) {
         if let Some(ids) = self.ids.get_mut() {
             let known = ids.entry(value.into()).or_default();
@@ -177,7 +177,7 @@ impl Document {
             return order;
         }
         let ranks = self.indexes.ranks.get_or_init(|| self.rank());
-        // Nodes made since are detached: behind all others.
+        // Nodes created since then are detached and rank behind all others.
         let rank = |index: u32| (ranks.get(index as usize).copied().unwrap_or(u32::MAX), index);
         rank(one).cmp(&rank(other))
     }
@@ -365,7 +365,7 @@ fn order_by_path(one: Node<'_>, other: Node<'_>, visited: &mut u32) -> Ordering 
     if fork == 0 {
         return a.cmp(&b);
     }
-    // In both directions at once, so that near siblings are found soon.
+    // Searches in both directions at once, so that near siblings are found soon.
     let document = one.document();
     let (mut onward, mut back) = (Node::new(document, a), Node::new(document, a));
     loop {

@@ -38,7 +38,7 @@ impl<'b> Input<'b> {
         Self::read(bytes, None, options, None)
     }
 
-    /// As [`Input::new`], of bytes that are known to be UTF-8, though not to be meant as such.
+    /// As [`Input::new`] for bytes that are valid UTF-8, although the document may declare another encoding.
     pub(crate) fn of_text(text: &'b str, options: &Options) -> Result<Self, Error> {
         Self::read(text.as_bytes(), Some(text), options, None)
     }
@@ -129,13 +129,13 @@ pub(crate) fn entity(bytes: &[u8]) -> Result<(String, usize), Error> {
 struct Decoded<'b> {
     encoding: Encoding,
     text: Cow<'b, str>,
-    /// What cut the text short.
+    /// The error that ended the text early.
     broken: Option<OffsetError>,
-    /// Its first character that XML doesn't allow.
+    /// The first character of the text that XML doesn't allow.
     illegal: Option<OffsetError>,
 }
 
-/// `text`: the same as text, if they are UTF-8.
+/// Decodes `bytes`. `text` is the same as text, if the bytes are known to be UTF-8.
 fn decoded<'b>(bytes: &'b [u8], text: Option<&'b str>) -> Result<Decoded<'b>, Error> {
     let sniffed = decode::sniff(bytes, true, &mut Search::default())?;
     let Sniffed { encoding, mark } =

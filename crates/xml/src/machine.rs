@@ -25,7 +25,7 @@ pub(crate) struct View<'i> {
     pub(crate) dtd: &'i Dtd,
     /// Why the source ends early.
     pub(crate) broken: Option<&'i OffsetError>,
-    /// Up to here the source consists of complete pieces.
+    /// The source consists of complete pieces up to this offset.
     pub(crate) whole: usize,
     /// The address of the DTD's texts, after the source.
     pub(crate) behind: usize,
@@ -90,7 +90,7 @@ enum Phase {
     Epilog,
 }
 
-/// What the parse of one document leaves for the next.
+/// Tables and buffers that one parse leaves for the next.
 #[derive(Debug)]
 pub(crate) struct Scratch {
     namespaces: Namespaces,
@@ -111,7 +111,7 @@ impl Scratch {
         }
     }
 
-    /// Prepares for the next document. False: it is too large.
+    /// Prepares for the next document. Returns false if it has grown too large to be kept.
     fn reset(&mut self) -> bool {
         let is_large = self.attributes.capacity() > KEPT_ITEMS_MAX
             || self.declared.capacity() > KEPT_ITEMS_MAX
@@ -135,7 +135,7 @@ const KEPT_ITEMS_MAX: usize = 64;
 pub(crate) struct Machine {
     pub(crate) namespaces: Namespaces,
     pub(crate) attributes: Vec<Attribute>,
-    /// Of the last [`Step::Start`]: (prefix, URI).
+    /// Declarations of the last [`Step::Start`]: (prefix, URI).
     pub(crate) declared: Vec<(Symbol, Symbol)>,
     /// Text that doesn't occur in the source as it is.
     pub(crate) composed: String,
@@ -143,7 +143,7 @@ pub(crate) struct Machine {
     pub(crate) origins: Vec<(u32, u32)>,
     pub(crate) keep_origins: bool,
     limits: Limits,
-    /// In the source, or in the text of the innermost frame.
+    /// Offset in the source, or in the text of the innermost frame.
     pos: usize,
     frames: Vec<Frame>,
     /// The offset in the source of the outermost reference.
@@ -296,7 +296,7 @@ impl Machine {
         }
     }
 
-    /// Before and after the root element.
+    /// Takes a step before or after the root element.
     fn outside(&mut self, view: View<'_>) -> Result<Step, OffsetError> {
         let text = view.source;
         let bytes = text.as_bytes();
@@ -465,7 +465,7 @@ fn name_end(bytes: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// For messages: at most 64 characters.
+/// At most 64 characters of the text, for messages.
 fn piece(text: &str, start: usize, end: usize) -> String {
     let whole = text.get(start..end).unwrap_or("");
     match whole.char_indices().nth(64) {

@@ -24,7 +24,7 @@ pub const XMLNS_NAMESPACE: &str = "http://www.w3.org/2000/xmlns/";
 pub struct NameId(u32);
 
 impl NameId {
-    /// Of text, comments and the root.
+    /// The id of text, comments and the root, which have no name.
     pub const NONE: Self = Self(0);
 
     pub(crate) fn numbered(index: usize) -> Self {
@@ -60,7 +60,7 @@ struct Slots {
 
 /// A key of the tables.
 trait Keyed {
-    /// By multiplication, with the upper half folded in, from a secret key.
+    /// Hashes by multiplication with a secret key; the upper half is folded in.
     fn hash(&self, key: u64) -> u64;
 }
 
@@ -113,10 +113,10 @@ impl Keyed for QName {
     }
 }
 
-/// A list of at most this many is searched rather than hashed.
+/// A list of at most this many entries is searched rather than hashed.
 const FEW: usize = 16;
 const TABLE_MIN: usize = 64;
-/// A table of at most this many is dropped once the document is parsed.
+/// A table of at most this many entries is dropped once the document is parsed.
 const KEPT_MIN: usize = 64;
 
 impl Slots {
@@ -204,7 +204,7 @@ fn start(hash: u64) -> usize {
 const MANY: u32 = u32::MAX;
 const FIXED: [&str; 5] = ["", "xml", "xmlns", XML_NAMESPACE, XMLNS_NAMESPACE];
 
-/// The symbol of one of [`FIXED`]. Their lengths differ.
+/// The symbol of a string in [`FIXED`], all of which differ in length.
 #[inline]
 fn fixed(text: &str) -> Option<Symbol> {
     let symbol = match text.len() {
@@ -218,7 +218,7 @@ fn fixed(text: &str) -> Option<Symbol> {
     (FIXED.get(symbol as usize) == Some(&text)).then_some(symbol)
 }
 
-/// The secret of this process: nobody outside sees a hash, or its order.
+/// The secret hash key of this process. Neither hashes nor their order are visible outside.
 static KEY: OnceLock<u64> = OnceLock::new();
 
 /// The tables.
@@ -232,7 +232,7 @@ pub(crate) struct Names {
     /// The last symbol that is a local name: later ones are in no pair.
     last_local: Symbol,
     pair_slots: Slots,
-    /// By pair: its only qualified name, [`MANY`] if there are several.
+    /// The only qualified name of each pair; [`MANY`] if there are several.
     sole_qnames: Vec<u32>,
     qnames: Vec<QName>,
     qname_slots: Slots,
@@ -306,7 +306,7 @@ impl Names {
         range.len() == text.len() && self.text.as_bytes().get(range) == Some(text.as_bytes())
     }
 
-    /// Without a table: compares the strings of the same length.
+    /// Finds a string without a table, by comparing those of the same length.
     fn search(&self, text: &str) -> Option<u32> {
         let len = number(text.len());
         let mut start = 0_u32;
@@ -443,19 +443,20 @@ impl Names {
     }
 }
 
-/// Less is not worth a reallocation.
+/// Fewer unused bytes are not worth a reallocation.
 const SPARE_BYTES: usize = 64;
-/// With so many bytes in use less than an eighth of them is not, since they would be copied.
+/// With this many bytes in use, unused bytes are released only if they are more than an eighth, since the others have
+/// to be copied.
 const COPIED_BYTES: usize = 4096;
 
-/// Releases what a text does not need.
+/// Releases the unused capacity of a text, if it is worth it.
 pub(crate) fn shrink_text(text: &mut String) {
     if is_much(text.capacity(), text.len()) {
         text.shrink_to_fit();
     }
 }
 
-/// Releases what a list does not need.
+/// Releases the unused capacity of a list, if it is worth it.
 pub(crate) fn shrink<T>(list: &mut Vec<T>) {
     let bytes = |items: usize| items.saturating_mul(size_of::<T>());
     if is_much(bytes(list.capacity()), bytes(list.len())) {
@@ -463,7 +464,7 @@ pub(crate) fn shrink<T>(list: &mut Vec<T>) {
     }
 }
 
-/// Whether what is not used is worth a reallocation.
+/// Whether the unused capacity is worth a reallocation.
 fn is_much(capacity: usize, used: usize) -> bool {
     let kept = if used < COPIED_BYTES { SPARE_BYTES } else { used / 8 };
     capacity.wrapping_sub(used) > kept

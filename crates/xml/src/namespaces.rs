@@ -1,4 +1,4 @@
-//! The namespace bindings in scope while parsing. A look-up takes constant time, whatever the depth.
+//! The namespace bindings in scope while parsing. A look-up takes constant time at any depth.
 
 use crate::limits::{XML_KEPT_TAG_BYTES_MAX, XML_KEPT_TAGS_MAX};
 use crate::names::{EMPTY, NameId, Symbol, XML, XML_URI, number};
@@ -7,7 +7,7 @@ use crate::scan::Closed;
 use crate::shared::SharedNames;
 
 const UNBOUND: u32 = u32::MAX;
-/// Environments count from 1; 0 is of none.
+/// Stands for no environment; environments count from 1.
 const NO_ENVIRONMENT: u32 = 0;
 
 /// A name as written, by its symbol.
@@ -22,7 +22,7 @@ pub(crate) struct Raw {
     attribute: Symbol,
     /// The last tag with an attribute of this name.
     tag: u32,
-    /// As element and as attribute: the environment of the last resolution, and its result.
+    /// The environment of the last resolution and its result, as element and as attribute.
     resolved: [(u32, u32); 2],
     closed: Closed,
     /// Bytes of the name.
@@ -57,13 +57,13 @@ pub(crate) struct Namespaces {
     /// The set of bindings in scope.
     environment: u32,
     environments: u32,
-    /// What became of an environment by a binding: the same in each document.
+    /// Environments that resulted from a binding in another environment. Valid for every document.
     changes: Vec<Change>,
-    /// Start tags that declare namespaces: the same in each document.
+    /// Start tags that declare namespaces. Valid for every document.
     known: Vec<KnownTag>,
     /// The last element that began.
     last: Symbol,
-    /// By `NameId`: the last tag with an attribute of this name.
+    /// The last tag with an attribute of each name, by `NameId`.
     seen: Vec<u32>,
     tags: u32,
 }
@@ -71,20 +71,20 @@ pub(crate) struct Namespaces {
 /// The bindings in scope.
 #[derive(Debug)]
 pub(crate) struct Bindings {
-    /// By the prefix's symbol.
+    /// The namespace of each prefix, by the prefix's symbol.
     bound: Vec<Symbol>,
     /// Previous bindings to restore: (prefix, URI).
     undo: Vec<(Symbol, Symbol)>,
 }
 
 impl Bindings {
-    /// Of the mark of an element that begins.
+    /// The number of bindings to restore, for the mark of an element that begins.
     #[inline]
     pub(crate) fn undone(&self) -> u32 {
         number(self.undo.len())
     }
 
-    /// Restores what was bound before an element.
+    /// Restores the bindings before an element.
     #[inline]
     pub(crate) fn leave(&mut self, mark: Mark) {
         while self.undo.len() > mark.undo as usize {
@@ -122,10 +122,10 @@ const CHANGES_MAX: usize = 32;
 #[derive(Debug)]
 struct KnownTag {
     name: Symbol,
-    /// The environment around the element, and that of the element.
+    /// The environments around and inside the element.
     from: u32,
     to: u32,
-    /// The tag behind its name.
+    /// The bytes of the tag after its name.
     rest: Box<[u8]>,
     qname: u32,
     declared: Box<[(Symbol, Symbol)]>,
@@ -139,11 +139,11 @@ pub(crate) struct Mark {
     pub(crate) environment: u32,
 }
 
-/// The names that followed each other before.
+/// Predicts names from the order in which they followed each other before.
 #[derive(Clone, Copy)]
 pub(crate) struct Prediction<'n> {
     raws: &'n [Raw],
-    /// Whose scope it is.
+    /// The scope in which names are resolved.
     pub(crate) environment: u32,
 }
 
@@ -168,7 +168,7 @@ impl<'n> Prediction<'n> {
     pub(crate) fn attribute_after(&self, raw: &Raw) -> Option<(&'n Raw, u32)> {
         let raw = self.named(raw.attribute)?;
         let [_, (environment, qname)] = raw.resolved;
-        // Without a prefix it is the same in each scope.
+        // A name without prefix resolves alike in each scope.
         let is_known =
             environment == self.environment || raw.prefix == EMPTY && environment != NO_ENVIRONMENT;
         is_known.then_some((raw, qname))
@@ -193,7 +193,7 @@ impl Raw {
         text.strip_prefix(b"</").is_some_and(|name| self.is_closed(name))
     }
 
-    /// What follows the name that `text` begins with.
+    /// The rest of `text` after the name, if it begins with the name.
     #[inline]
     pub(crate) fn behind<'t>(&self, text: &'t [u8]) -> Option<&'t [u8]> {
         let len = self.len as usize;
@@ -228,7 +228,7 @@ impl Raw {
         self.symbol
     }
 
-    /// Its qualified name as an element, in the scope that it was resolved in.
+    /// The qualified name as an element, in the scope of its last resolution.
     #[inline]
     pub(crate) fn as_element(&self) -> u32 {
         let [(_, qname), _] = self.resolved;
@@ -264,7 +264,7 @@ impl Namespaces {
         }
     }
 
-    /// Prepares for another document. False: this one had too many names or declarations.
+    /// Prepares for another document. Returns false if this one had too many names or declarations.
     pub(crate) fn reset(&mut self) -> bool {
         const COUNTED_MAX: u32 = u32::MAX / 2;
         const UNDO_MAX: usize = 64;
@@ -377,8 +377,8 @@ impl Namespaces {
         to
     }
 
-    /// If `rest` begins with a tag, behind its name, that is known and within the limits: binds its declarations and adds them
-    /// to `declared`. Returns the element's qualified name and the length of the tag behind its name.
+    /// Binds the declarations of a known tag that `rest` begins with (after the name), if it is within the limits, and
+    /// adds them to `declared`. Returns the element's qualified name and the length of the tag after its name.
     pub(crate) fn enter_known(
         &mut self,
         name: Symbol,
@@ -402,7 +402,8 @@ impl Namespaces {
         Some((known.qname, known.rest.len()))
     }
 
-    /// Records a tag whose attributes are declarations alone: `rest` is what is behind its name, `from` what was before it.
+    /// Records a tag whose attributes are all declarations: `rest` is the tag after its name, `from` the environment
+    /// before it.
     pub(crate) fn seen_tag(
         &mut self,
         (name, qname): (Symbol, u32),

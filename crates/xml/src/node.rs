@@ -323,8 +323,8 @@ impl<'d> Node<'d> {
         self.document.namespace_of(holder.index, symbol).map(|uri| names.str(uri))
     }
 
-    /// The source from the start tag of this element to that of `below`, one of its descendants. `None` where
-    /// [`Node::source`] is.
+    /// The source from the start tag of this element to that of `below`, one of its descendants. `None` in the same
+    /// cases as [`Node::source`].
     #[must_use]
     pub fn source_before(self, below: Self) -> Option<&'d str> {
         let document = self.document;
@@ -332,9 +332,9 @@ impl<'d> Node<'d> {
         document.text.get(self.source_start()?..below.source_start()?).filter(|_| is_read)
     }
 
-    /// The source of this element with everything below it, but without the declarations of namespaces around it. `None`
-    /// in a document that was edited or made of parts of another, and in one with a document type, which may declare what
-    /// the element refers to.
+    /// The source of this element with everything below it, without the namespace declarations around it. `None` in a
+    /// document that was edited or made of parts of another, and in one with a document type, because the element may
+    /// refer to its entities.
     #[must_use]
     pub fn source(self) -> Option<&'d str> {
         let document = self.document;

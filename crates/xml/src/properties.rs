@@ -28,7 +28,7 @@ pub fn read(data: &[u8]) {
     }
 }
 
-/// Where the namespaces around it are declared, the source of an element is read as that element.
+/// The source of an element parses to that element if the namespaces around it are declared.
 fn is_its_source(element: Node<'_>) {
     let Some(source) = element.source() else { return };
     let in_scope = || element.namespaces_in_scope().filter(|(prefix, _)| *prefix != "xml");
@@ -87,7 +87,7 @@ pub fn feed(data: &[u8]) {
 /// # Panics
 /// As [`feed`].
 pub fn feed_with(data: &[u8], options: &Options) {
-    // When fuzzing, many inputs are worth more than many cuts.
+    // For fuzzing, many inputs are worth more than many cuts.
     const FEW: usize = if cfg!(test) { 128 } else { 16 };
     let whole = Whole::of(data, options);
     let every: Vec<usize> = (1..data.len()).collect();

@@ -17,7 +17,7 @@ impl Document {
     /// Everything at and below `top`, the root or an element.
     fn copied<'d>(&'d self, top: Node<'d>, mut omits: impl FnMut(Node<'d>) -> bool) -> Self {
         let mut tree = Tree::copying(self);
-        // New indexes by the old ones.
+        // The new index of each old one.
         let mut numbers = vec![NO_PARENT; self.nodes.len()];
         let sibling = |node: Node<'d>| if node == top { None } else { node.next_sibling() };
         let mut at = top;
@@ -62,10 +62,10 @@ impl Document {
 }
 
 impl Document {
-    /// The element `top` and everything below it. In documents in order only, where they are neighbours.
+    /// Copies the element `top` and everything below it, in a document in order, where these nodes are adjacent.
     fn slice_of(&self, top: u32) -> Self {
         let end = self.end(top);
-        // The root is before them.
+        // The root precedes them.
         let shift = top.wrapping_sub(1);
         let all = self.nodes.get(top as usize..end as usize).unwrap_or(&[]);
         let mut nodes = Vec::with_capacity(all.len().saturating_add(1));
@@ -73,7 +73,7 @@ impl Document {
         nodes.extend_from_slice(all);
         for record in nodes.iter_mut().skip(1) {
             record.parent = record.parent.wrapping_sub(shift);
-            // There is none before `top`: NONE stays what it is.
+            // No sibling precedes `top`, so NONE is unchanged.
             record.next = record.next.saturating_sub(shift);
         }
         if let Some(first) = nodes.get_mut(1) {
@@ -88,7 +88,7 @@ impl Document {
         copy
     }
 
-    /// A copy with other nodes; what refers to nodes by number is as it was.
+    /// A copy with other nodes; references to nodes by number are unchanged.
     pub(crate) fn with_nodes(&self, nodes: Vec<Record>) -> Self {
         Self {
             serial: next_serial(),
@@ -133,7 +133,8 @@ impl<'d> Node<'d> {
         } else {
             document.copied(self, |_| false)
         };
-        // The names of the copy have the same numbers. Its own declarations are there, and come first in its scope.
+        // The names of the copy have the same numbers. The element's own declarations are kept, and come first in its
+        // scope.
         let mut own = document.declarations_of(self.record()).filter(|(_, uri)| *uri != EMPTY);
         let mut next = own.next();
         for binding in document.scope(self).bindings() {

@@ -133,7 +133,7 @@ impl<'r> Start<'r> {
         self.parts(self.qname).0
     }
 
-    /// Empty for none.
+    /// The namespace; empty for none.
     #[must_use]
     pub fn namespace(&self) -> &'r str {
         self.parts(self.qname).1
@@ -144,7 +144,7 @@ impl<'r> Start<'r> {
         self.parts(self.qname).2
     }
 
-    /// In the order of the document, defaults of the document type last.
+    /// The attributes in the order of the document, defaults of the document type last.
     pub fn attributes(&self) -> impl Iterator<Item = Attribute<'r>> {
         let (machine, view) = (self.machine, self.view);
         machine.attributes.iter().map(move |found: &machine::Attribute| {

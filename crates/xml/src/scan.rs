@@ -3,10 +3,10 @@
 const ONES: u64 = 0x0101_0101_0101_0101;
 const TOPS: u64 = 0x8080_8080_8080_8080;
 
-/// The top bit of each byte that is one of `bytes`, which are ASCII; above the lowest hit there may be false ones.
+/// Sets the top bit of each byte of `word` that is in `bytes`, which are ASCII. Bits above the lowest hit may be wrong.
 #[inline(always)]
 fn hits<const N: usize>(word: u64, bytes: [u8; N]) -> u64 {
-    // Where a byte is the wanted one, zero is, and its top bit is set after the subtraction.
+    // A wanted byte becomes zero, and the subtraction sets its top bit.
     let below = |byte: u8| (word ^ ONES.wrapping_mul(u64::from(byte))).wrapping_sub(ONES);
     bytes.into_iter().fold(0, |all, byte| all | below(byte)) & !word & TOPS
 }
@@ -59,7 +59,7 @@ pub(crate) fn short_text(bytes: &[u8]) -> usize {
 pub(crate) fn end_of_last(source: &str, local: &str) -> Option<usize> {
     const SPACE: [char; 4] = [' ', '\t', '\n', '\r'];
     let source = source.trim_end_matches(SPACE);
-    // A comment ends like this, too.
+    // A comment ends like this too.
     if local.ends_with('-') {
         return None;
     }
@@ -68,7 +68,7 @@ pub(crate) fn end_of_last(source: &str, local: &str) -> Option<usize> {
     before.get(tag..)?.starts_with("</").then_some(source.len())
 }
 
-/// The end of the element whose start tag is at `at`, in a document that was read. `None` in anything else.
+/// The end of the element whose start tag is at `at`, in a well-formed document. `None` in other text.
 pub(crate) fn element_end(bytes: &[u8], mut at: usize) -> Option<usize> {
     let mut depth = 0_usize;
     loop {
@@ -154,11 +154,13 @@ const WINDOW: usize = 16;
 pub(crate) struct Closed {
     /// The first bytes.
     first: [u8; WINDOW],
-    /// Of a name that fits into them with its `>`: the significant ones. Of a longer one: the last bytes.
+    /// The mask of the significant bytes if the name and its `>` fit into `first`, otherwise the last bytes of the
+    /// name.
     other: [u8; WINDOW],
 }
 
-/// Whether the bytes are those wanted, where `mask` has bits. Without branches, so that all are compared at once.
+/// Whether the bytes that `mask` selects equal the wanted ones. There are no branches, so that all are compared at
+/// once.
 #[inline(always)]
 fn is_it<const N: usize>(bytes: &[u8; N], wanted: &[u8; N], mask: &[u8; N]) -> bool {
     let all = bytes.iter().zip(wanted).zip(mask);
@@ -195,7 +197,7 @@ impl Closed {
         }
     }
 
-    /// Whether `text` begins with the name, which has `len` bytes, whatever follows.
+    /// Whether `text` begins with the name, which has `len` bytes. Any byte may follow.
     #[inline]
     pub(crate) fn begins(&self, len: usize, text: &[u8]) -> bool {
         let Some(first) = text.first_chunk::<WINDOW>() else { return false };
@@ -221,7 +223,7 @@ fn last(len: usize, text: &[u8]) -> Option<&[u8; WINDOW]> {
 /// A search in a text that grows at its end, which visits each byte once.
 #[derive(Debug, Default)]
 pub(crate) struct Search {
-    /// There is no match before.
+    /// No match begins before this offset.
     pub(crate) from: usize,
 }
 
@@ -232,7 +234,7 @@ impl Search {
         let found = memchr::memmem::find(fresh, needle);
         self.from = match found {
             Some(offset) => self.from.saturating_add(offset),
-            // The end may have its beginning.
+            // The text may end with the beginning of the needle.
             None => {
                 let behind = bytes.len().saturating_sub(needle.len().saturating_sub(1));
                 self.from.max(behind)

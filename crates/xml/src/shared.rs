@@ -1,5 +1,5 @@
-//! Tables of names that documents share, and what a thread keeps of one parse for the next: the messages of a service
-//! have the same names.
+//! Name tables that documents share, and tables that a thread keeps from one parse for the next, since the messages of
+//! a service have the same names.
 
 use std::cell::Cell;
 use std::ops::Deref;
@@ -9,25 +9,26 @@ use crate::limits::{XML_KEPT_NAME_BYTES_MAX, XML_KEPT_NAMES_MAX};
 use crate::machine::Scratch;
 use crate::names::{NameId, Names, Symbol};
 
-/// A table of names. Whoever adds one to a table that is shared gets a copy.
+/// A table of names. Adding a name to a shared table copies it first.
 #[derive(Debug, Clone)]
 pub(crate) struct SharedNames(Arc<Names>);
 
-/// Identifies the names of a document, for those who keep a [`NameId`](crate::NameId) for other documents.
+/// Identifies the name table of a document, so that a [`NameId`](crate::NameId) can be kept for other documents with
+/// the same table.
 #[derive(Debug, Clone, Default)]
 pub struct NamesKey(Weak<Names>);
 
 impl crate::Document {
-    /// The key of its names.
+    /// The key of the document's name table.
     #[must_use]
     pub fn names_key(&self) -> NamesKey {
         NamesKey(Arc::downgrade(&self.names.0))
     }
 
-    /// Whether its names are those with that key: then they have the same ids, and there are no others.
+    /// Whether the document has the name table with that key: then it has the same names with the same ids.
     #[must_use]
     pub fn has_names(&self, key: &NamesKey) -> bool {
-        // A table that has a key is not changed any more: who adds a name gets another one.
+        // A table with a key does not change: adding a name creates another table.
         std::ptr::eq(Arc::as_ptr(&self.names.0), key.0.as_ptr())
     }
 }
@@ -73,13 +74,13 @@ impl SharedNames {
         }
     }
 
-    /// Whether the next document may share them.
+    /// Whether the table is small enough for the next document to share it.
     pub(crate) fn are_few(&self) -> bool {
         self.symbols_len() <= XML_KEPT_NAMES_MAX as usize
             && self.text_len() <= XML_KEPT_NAME_BYTES_MAX as usize
     }
 
-    /// For a document, and for the thread's next parse: without what only a large table needs.
+    /// Shares the table with the thread's next parse, without the parts that only a large table needs.
     pub(crate) fn share(&mut self) -> Self {
         self.shrink();
         self.clone()
@@ -97,14 +98,14 @@ thread_local! {
     static KEPT: Cell<Option<Scratch>> = const { Cell::new(None) };
 }
 
-/// What the last parse of this thread left, if it was kept.
+/// The tables kept from this thread's last parse, or new ones.
 pub(crate) fn scratch() -> Scratch {
     let kept = KEPT.try_with(Cell::take).ok().flatten();
     kept.unwrap_or_else(Scratch::new)
 }
 
 pub(crate) fn keep(scratch: Scratch) {
-    // A thread that ends keeps nothing.
+    // A thread that is ending can't keep anything.
     let _ = KEPT.try_with(|kept| kept.set(Some(scratch)));
 }
 
@@ -219,7 +220,7 @@ mod tests {
         assert!(!one.has_names(&super::NamesKey::default()));
         let id = one.name_id("u", "c").unwrap();
         drop(one);
-        // Nobody else has the names now: they are not changed all the same.
+        // The key's table stays unchanged even if no other document shares it.
         let mut more = read("<b><d/></b>");
         assert!(!more.has_names(&key));
         let (key, element) = (more.names_key(), more.element().unwrap().id());

@@ -40,7 +40,8 @@ pub trait Sink {
     /// No element is open.
     fn end_element(&mut self) -> Result<(), Self::Error>;
 
-    /// A copy of `element`, not the top of what is copied, in one piece. False: it takes it in pieces only.
+    /// Takes a copy of `element`, which is not the top of the copied tree, in one piece. Returns false if this sink
+    /// takes only pieces.
     ///
     /// # Errors
     /// As for the pieces.
@@ -54,16 +55,16 @@ pub trait Sink {
 /// declares all namespaces in scope at `node`, so that prefixes in values keep their meaning.
 ///
 /// # Errors
-/// Those of the sink.
+/// Errors of the sink.
 pub fn copy_subtree<S: Sink>(node: Node<'_>, sink: &mut S) -> Result<(), S::Error> {
     copy_declaring(node, |_, _| true, sink)
 }
 
-/// As [`copy_subtree`], but the copy declares only those of the namespaces in scope at `node` that `keeps` says, and
-/// those that its names need.
+/// As [`copy_subtree`], but the copy declares only the namespaces in scope at `node` for which `keeps` returns true,
+/// and those that its names need.
 ///
 /// # Errors
-/// Those of the sink.
+/// Errors of the sink.
 pub fn copy_declaring<S: Sink>(
     node: Node<'_>,
     keeps: impl Fn(&str, &str) -> bool,
@@ -98,7 +99,7 @@ pub fn copy_declaring<S: Sink>(
     }
 }
 
-/// `keeps`: of the top alone.
+/// `keeps` selects the namespaces that the top of the tree declares.
 fn enter<S: Sink>(
     node: Node<'_>,
     keeps: Option<&impl Fn(&str, &str) -> bool>,
@@ -131,7 +132,7 @@ fn enter<S: Sink>(
 }
 
 impl<'d> Node<'d> {
-    /// Whether it is an element without attributes and declarations, that contains text alone, or nothing.
+    /// Whether this is an element without attributes and declarations that is empty or contains only text.
     fn is_leaf(self) -> bool {
         let is_plain = || self.document().tag(self.record()).is_none();
         let has_text = |child: Self| child.kind() == Kind::Text && child.next_sibling().is_none();
@@ -152,7 +153,7 @@ pub struct Builder {
     fresh: u32,
     /// The text that further text joins.
     text: u32,
-    /// Most bytes of one text: a record has room for a length of 28 bits.
+    /// Maximum size of one text, in bytes: a record stores a length of 28 bits.
     text_bytes_max: u32,
 }
 

@@ -115,7 +115,7 @@ impl Writer {
         })
     }
 
-    /// Of a writer after [`Writer::finish_text`]: as a new one with the same options, which has the buffers of the old one.
+    /// Resets a writer after [`Writer::finish_text`]: it is as a new one with the same options, but reuses its buffers.
     #[must_use]
     pub fn again(mut self: Box<Self>) -> Box<Self> {
         self.out = String::with_capacity(OUT_BYTES);
@@ -125,7 +125,7 @@ impl Writer {
         self
     }
 
-    /// Memory of its buffers, in bytes.
+    /// Memory of the writer's buffers, in bytes.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
         let (prefix, namespace, local) = &self.name;

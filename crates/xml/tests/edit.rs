@@ -516,7 +516,7 @@ fn elements_are_found_by_their_current_ids() {
     document.set_text(attribute, "second").unwrap();
     assert_eq!((find(&document, "two"), find(&document, "second")), (None, Some(two)));
 
-    // Of two elements with the same id the first in document order is found, wherever it moves.
+    // If two elements have the same id, the first in document order is found, even after it moves.
     document.set_attribute(three, QNameRef::local("i"), "first").unwrap();
     assert_eq!(find(&document, "first"), Some(one));
     document.insert_before(one, three).unwrap();

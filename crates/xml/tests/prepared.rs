@@ -1,4 +1,4 @@
-//! Prepared markup writes what its pieces would write one by one, or nothing.
+//! Prepared markup has the same output as its pieces written one by one, or is not written at all.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 

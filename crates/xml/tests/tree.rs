@@ -69,7 +69,7 @@ fn a_document_of_shared_bytes_is_the_document_of_the_same_bytes() {
             assert_eq!(bytes.as_ptr_range().contains(&text.as_ptr()), is_shared, "{shown}");
         }
     };
-    // So that each text begins anywhere in the blocks that are checked at once.
+    // Each text begins at every offset in the blocks that are checked at once.
     for len in 0..130 {
         let space = " ".repeat(len);
         let padded = |text: &str| format!("<a>x<b/>{space}{text}</a>");

@@ -1,4 +1,4 @@
-//! What one evaluation may cost, in steps and in bytes.
+//! The budget of one evaluation, in steps and in bytes.
 
 use std::cell::Cell;
 
@@ -30,7 +30,7 @@ pub struct Budget {
     bytes_left: Cell<u64>,
     steps_max: u64,
     bytes_max: u64,
-    /// A charge of memory failed, and so do all others.
+    /// A charge of memory has failed, so that all further charges fail.
     is_full: Cell<bool>,
     /// The element whose namespaces were looked up last; it declares some.
     scope: Cell<Option<xml::NodeId>>,
@@ -45,7 +45,7 @@ pub enum BudgetExceeded {
     Bytes { max: u64 },
 }
 
-/// What fits a worker thread: [`limits::BUDGET_STEPS`] and [`limits::BUDGET_BYTES`].
+/// The budget for a worker thread: [`limits::BUDGET_STEPS`] and [`limits::BUDGET_BYTES`].
 impl Default for Budget {
     fn default() -> Self {
         Self::new(limits::BUDGET_STEPS, limits::BUDGET_BYTES)
@@ -65,7 +65,7 @@ impl Budget {
         }
     }
 
-    /// For tools that have a process to themselves: [`limits::BUDGET_LARGE_STEPS`] and
+    /// The budget for tools that run in a process of their own: [`limits::BUDGET_LARGE_STEPS`] and
     /// [`limits::BUDGET_LARGE_BYTES`].
     #[must_use]
     pub fn large() -> Self {
@@ -104,8 +104,8 @@ impl Budget {
         self.charge_steps((bytes / SCANNED_BYTES_PER_STEP) as u64)
     }
 
-    /// Charges the steps of looking up the namespaces in scope of an element. A document remembers those that were
-    /// looked up last, so they are free for elements that share them.
+    /// Charges the steps of looking up the namespaces in scope of an element. A document remembers the last look-up,
+    /// which is free for elements with the same namespaces.
     ///
     /// # Errors
     /// As [`Budget::charge_steps`].
@@ -116,8 +116,8 @@ impl Budget {
         self.charge_steps(if known { 1 } else { scope.visited() as u64 })
     }
 
-    /// Charges memory: text, node-sets and trees that the evaluation is about to make. What it frees is
-    /// credited by [`Budget::release_memory`] alone.
+    /// Charges memory: text, node-sets and trees that the evaluation is about to create. Memory that it frees is
+    /// credited only by [`Budget::release_memory`].
     ///
     /// # Errors
     /// [`BudgetExceeded::Bytes`] if fewer are left; then all charges fail until [`Budget::resume`].
@@ -133,14 +133,15 @@ impl Budget {
         }
     }
 
-    /// What was to be charged does not fit, as whoever asked for [`Budget::bytes_left`] knows: all charges fail until
-    /// [`Budget::resume`].
+    /// Reports that memory does not fit, for a caller that has compared its need with [`Budget::bytes_left`]. All
+    /// charges fail until [`Budget::resume`].
     pub fn out_of_memory(&self) -> BudgetExceeded {
         self.is_full.set(true);
         BudgetExceeded::Bytes { max: self.bytes_max }
     }
 
-    /// After a charge of memory that failed, for another evaluation: what was not charged was not used.
+    /// Makes the budget usable for another evaluation after a charge of memory has failed. The failed charge does not
+    /// count.
     pub fn resume(&self) {
         self.is_full.set(false);
     }
@@ -151,7 +152,7 @@ impl Budget {
         self.bytes_left.set(left.min(self.bytes_max));
     }
 
-    /// Allows so much more than before.
+    /// Raises the limits by `steps` and `bytes`.
     pub fn extend(&mut self, steps: u64, bytes: u64) {
         self.steps_max = self.steps_max.saturating_add(steps);
         self.bytes_max = self.bytes_max.saturating_add(bytes);
@@ -159,7 +160,7 @@ impl Budget {
         self.release_memory(usize::try_from(bytes).unwrap_or(usize::MAX));
     }
 
-    /// Leaves at most so many steps, and returns the number of the others, for [`Budget::release_steps`].
+    /// Leaves at most `left` steps. Returns the number of steps withheld, for [`Budget::release_steps`].
     #[must_use]
     pub fn withhold_steps(&self, left: u64) -> u64 {
         let all = self.steps_left.get();

@@ -39,7 +39,7 @@ pub(crate) fn compare_numbers(comparison: Comparison, left: f64, right: f64) -> 
     }
 }
 
-/// Only equality compares strings as they are; the other comparisons convert them to numbers.
+/// Compares two strings. Only equality compares the texts; the other comparisons convert them to numbers.
 pub(crate) fn compare_strings(comparison: Comparison, left: &str, right: &str) -> bool {
     match comparison {
         Comparison::Equal => left == right,
@@ -132,7 +132,7 @@ fn compare_sets(
 }
 
 fn share_a_value(left: &NodeSet<'_>, right: &NodeSet<'_>, budget: &Budget) -> Outcome<bool> {
-    /// What an entry of the hash set takes at most.
+    /// Maximum memory of an entry of the hash set.
     const ENTRY_BYTES: usize = 4 * size_of::<Cow<'_, str>>();
     let (few, many) = if left.len() <= right.len() { (left, right) } else { (right, left) };
     if few.is_empty() {

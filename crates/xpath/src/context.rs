@@ -1,4 +1,4 @@
-//! What the host provides: names when an expression is compiled, values when it is evaluated.
+//! The interface to the host, which provides names when an expression is compiled and values when it is evaluated.
 
 use crate::budget::Budget;
 use crate::error::Error;
@@ -65,14 +65,14 @@ pub trait StaticContext {
         None
     }
 
-    /// A namespace in which the functions of the core library are too.
+    /// A second namespace in which the functions of the core library can be called.
     fn core_namespace(&self) -> Option<&str> {
         None
     }
 
-    /// Elements that the host's documents are without, each inside the one before: paths from the root may begin with the
-    /// steps to them, and those from the context node with the steps from the first one on. The root, or the context
-    /// node, takes the place of what these select.
+    /// Elements that enclose the host's documents in principle but are absent from them, outermost first. Paths from
+    /// the root may begin with the steps to these elements, and paths from the context node with the steps below the
+    /// first one. The root, or the context node, stands for the innermost element.
     fn outer(&self) -> &[ExpandedName] {
         &[]
     }
@@ -89,8 +89,8 @@ pub trait StaticContext {
         None
     }
 
-    /// The number of an extension function that takes so many arguments; if none, the expression is
-    /// rejected. The functions of the core library are always there.
+    /// The number of an extension function that takes this many arguments; if none, the expression is rejected. The
+    /// functions of the core library are always available.
     fn function(&self, name: &ExpandedName, arguments: usize) -> Option<FunctionId> {
         let _ = (name, arguments);
         None
@@ -116,7 +116,7 @@ pub trait Environment<'d> {
         Err(Error::NoVariable(id.0))
     }
 
-    /// Calls an extension function, which charges its work and what it makes to `budget`.
+    /// Calls an extension function, which charges its work and its result to `budget`.
     ///
     /// # Errors
     /// [`Error::NoFunction`] by default.

@@ -1,10 +1,10 @@
 //! Dates in the patterns of Java's `SimpleDateFormat` and `DateTimeFormatter`, in UTC and English.
 //!
-//! Times are milliseconds since the Unix epoch. Weeks are those of Java's locale `en_US`: they begin on
-//! Sunday, and the first is the one with 1 January. The fields are those of OpenJDK 17, with two differences: the
-//! calendar is Gregorian before 1582, too, where `SimpleDateFormat` uses the Julian one; and `F` is the week of the
-//! month as in `SimpleDateFormat`, where `DateTimeFormatter` had the day of the week until OpenJDK 18. The letters `B`,
-//! `c`, `g`, `N` and `v` are not supported.
+//! Times are milliseconds since the Unix epoch. Weeks are those of Java's locale `en_US`: they begin on Sunday, and the
+//! first is the one with 1 January. The fields are those of OpenJDK 17, with two differences: the calendar is also
+//! Gregorian before 1582, where `SimpleDateFormat` uses the Julian one; and `F` is the week of the month as in
+//! `SimpleDateFormat`, where `DateTimeFormatter` had the day of the week until OpenJDK 18. The letters `B`, `c`, `g`,
+//! `N` and `v` are not supported.
 
 mod parse;
 mod pattern;
@@ -19,7 +19,7 @@ use pattern::Part;
 
 pub use parse::parse;
 
-/// Whose pattern letters are meant.
+/// The Java class whose pattern letters are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Dialect {
     /// `java.text.SimpleDateFormat`
@@ -42,10 +42,10 @@ fn out_of_range() -> Error {
 
 const DAY_MS: i64 = 86_400_000;
 
-/// Most bytes of output per byte of a pattern: `a` makes `AM`, `XXX` makes `+00:00`.
+/// Maximum bytes of output per byte of a pattern: `a` becomes `AM`, `XXX` becomes `+00:00`.
 const BYTES_PER_LETTER: usize = 8;
 
-/// Their names in English.
+/// English names of the months.
 pub const MONTHS: [&str; 12] = [
     "January",
     "February",
@@ -60,7 +60,7 @@ pub const MONTHS: [&str; 12] = [
     "November",
     "December",
 ];
-/// Their names in English, from Sunday.
+/// English names of the days, from Sunday.
 pub const DAYS: [&str; 7] =
     ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 
@@ -156,7 +156,7 @@ impl Fields {
         i64::from(self.date.ordinal())
     }
 
-    /// From 0 for Sunday.
+    /// The day of the week, from 0 for Sunday.
     fn weekday(&self) -> i64 {
         i64::from(self.date.weekday().number_days_from_sunday())
     }

@@ -1,7 +1,7 @@
 //! Evaluates simple downward paths; `scan.rs` evaluates the others.
 //!
-//! Simple are one step, and two steps of which the first is preceded by `//`. Leading steps that match a single
-//! child are descended first.
+//! A path is simple if it has one step, or two of which the first is preceded by `//`. Leading steps that match a
+//! single child are descended first.
 
 use xml::{Node, NodeFilter};
 
@@ -13,7 +13,7 @@ use crate::plan::{COUNTERS_MAX, Predicate, Scan, ScanStep, Test};
 use crate::sink::{Nodes, Sink, Taken};
 use crate::test::{Below, Ready};
 
-/// The nodes that a list of descendants has room for at first.
+/// Initial capacity of a list of descendants, in nodes.
 const NODES_AT_FIRST: usize = 16;
 
 type Counts = [u32; COUNTERS_MAX];
@@ -286,8 +286,8 @@ fn is_simple(step: &ScanStep, start: Node<'_>) -> bool {
     start.document().is_in_order() || step.predicates.iter().all(Predicate::is_plain)
 }
 
-/// The counts of the parents of which children may follow, ancestors first. For documents whose nodes are numbered
-/// in document order.
+/// Counts for the parents that may have further children, ancestors first. For documents whose nodes are numbered in
+/// document order.
 #[derive(Default)]
 struct Parents<'d> {
     open: Vec<(Node<'d>, Counts)>,

@@ -13,7 +13,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// What `java.net.URLEncoder` keeps, and the space, which becomes `+`.
+/// The characters that `java.net.URLEncoder` keeps, and the space, which becomes `+`.
 const FORM: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'*').remove(b' ');
 

@@ -17,7 +17,7 @@ pub enum Error {
     /// The text isn't a valid expression. Only compiling returns it; evaluating never does.
     #[error("at byte {offset} of the expression: {message}")]
     Syntax {
-        /// In bytes from the start of the text.
+        /// The place, in bytes from the start of the text.
         offset: usize,
         message: String,
     },

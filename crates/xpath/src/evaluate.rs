@@ -164,7 +164,7 @@ impl<'a, 'd> Run<'a, 'd> {
         Ok(string_to_number(text))
     }
 
-    /// Text of the document or the expression is copied; the copy is charged.
+    /// Copies text that is borrowed from the document or the expression, and charges the copy.
     fn owned(&self, text: Cow<'_, str>) -> Outcome<String> {
         if let Cow::Borrowed(text) = text {
             self.budget.charge_reading(text.len())?;

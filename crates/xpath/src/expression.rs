@@ -47,7 +47,7 @@ impl Expression {
         Ok(Run::new(environment, budget))
     }
 
-    /// The value, of whatever type.
+    /// Evaluates the expression to a value of its own type.
     ///
     /// # Errors
     /// [`Error`]: an exceeded budget, a value that must be a node-set and isn't, and the errors of the
@@ -61,8 +61,8 @@ impl Expression {
         self.run(environment, budget)?.value(&self.plan, context)
     }
 
-    /// The value as `string()` converts it. Of a path only the first node is looked for. Text that is in one
-    /// piece in the document or the expression is borrowed.
+    /// The value as `string()` converts it. For a path, the search ends at the first node. Text that is in one piece in
+    /// the document or the expression is borrowed.
     ///
     /// # Errors
     /// As [`Expression::evaluate`].
@@ -145,8 +145,8 @@ impl Expression {
         found
     }
 
-    /// Whether the expression, evaluated on the root of a document, reads nothing of it but what is below elements at this
-    /// place: the names of the document element and of its child. Extension functions are not considered.
+    /// Whether the expression, evaluated on the root of a document, reads only the contents of the elements at `place`:
+    /// the names of the document element and of its child. Extension functions are not considered.
     #[must_use]
     pub fn reads_only(&self, place: [&ExpandedName; 2]) -> bool {
         let mut is_sure = true;
@@ -176,14 +176,16 @@ impl Expression {
         is_sure
     }
 
-    /// Whether a condition that is true of the beginning of a document (`xml::DocumentFeed::cut`), if that has the document
-    /// element, is true of the whole document. Its variables are nodes of the document, or independent of it.
+    /// Whether a condition that holds for the beginning of a document (`xml::DocumentFeed::cut`) also holds for the
+    /// whole document, provided that the beginning has the document element. Variables must be nodes of the document,
+    /// or independent of it.
     #[must_use]
     pub fn is_steady(&self) -> bool {
         self.plan.is_steady()
     }
 
-    /// Whether it matters which node of a document it is evaluated on. Its variables and functions are not considered.
+    /// Whether the value depends on the node of the document that is the context node. Variables and functions are not
+    /// considered.
     #[must_use]
     pub fn reads_context_node(&self) -> bool {
         let mut reads = false;
@@ -194,8 +196,8 @@ impl Expression {
         reads
     }
 
-    /// Whether the expression itself reads the context node or its document. Its variables and functions
-    /// may read them even if it doesn't.
+    /// Whether the expression itself reads the context node or its document. Variables and functions may read them even
+    /// if it doesn't.
     #[must_use]
     pub fn reads_context(&self) -> bool {
         let mut reads = false;
@@ -207,7 +209,7 @@ impl Expression {
     }
 }
 
-/// Whether this path, or one in its predicates, leaves what it starts from by another way than down.
+/// Whether this path, or one in its predicates, leaves the subtree of the node that it starts from.
 fn leaves_subtree(path: &Path) -> bool {
     path.segments.iter().any(|segment| matches!(segment, Segment::Step(_)))
 }

@@ -110,7 +110,7 @@ pub fn core_function_names() -> impl Iterator<Item = &'static str> {
 }
 
 impl Core {
-    /// Whether it reads the context node if it has so many arguments.
+    /// Whether the function reads the context node if it has this many arguments.
     pub(crate) fn reads_context(self, arguments: usize) -> bool {
         match self {
             Self::Id | Self::Lang => true,

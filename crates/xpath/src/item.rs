@@ -87,7 +87,7 @@ impl<'d> Item<'d> {
         }
     }
 
-    /// The same of anything else than an element with a single text.
+    /// The string-value of any node other than an element with a single text.
     fn joined_string_value(self, budget: &Budget) -> Result<Cow<'d, str>, BudgetExceeded> {
         let Some(node) = self.node() else {
             self.charge_scope(budget)?;
@@ -116,7 +116,7 @@ impl<'d> Item<'d> {
         Ok(all)
     }
 
-    /// Charges what reading the prefix and the URI of a namespace node costs; nothing for other nodes.
+    /// Charges the cost of reading the prefix and the URI of a namespace node; other nodes are free.
     pub(crate) fn charge_scope(self, budget: &Budget) -> Result<(), BudgetExceeded> {
         if self.namespace == 0 { Ok(()) } else { budget.charge_scope(self.node) }
     }
@@ -209,7 +209,7 @@ impl<'d> NodeSet<'d> {
         Self(Nodes::Own(items))
     }
 
-    /// Clones of the set that is returned share its nodes, so that they cost nothing.
+    /// Returns a set whose clones share its nodes, so that cloning costs nothing.
     #[must_use]
     pub fn into_shared(self) -> Self {
         Self(match self.0 {

@@ -5,8 +5,8 @@
 //! a step selects no node, and an operator or a function returns the empty node-set. So a case fails only if it
 //! depends on the feature.
 //!
-//! Architecture invariant: without the Cargo feature `knock-out`, which only tests enable, `is_out` is
-//! constant, and nothing of this is compiled in.
+//! Architecture invariant: without the Cargo feature `knock-out`, which only tests enable, `is_out` is constant, and
+//! none of this module is compiled in.
 
 use crate::axis::Axis;
 use crate::lexer::Operator;
@@ -15,7 +15,7 @@ use crate::plan::{Expr, Path, Segment, Start, Step, Test};
 #[cfg(feature = "knock-out")]
 pub use disabled::{is_out, without};
 
-/// Whether the feature is disabled. Its name is passed in parts.
+/// Whether the feature is disabled. The name is passed in parts.
 #[cfg(not(feature = "knock-out"))]
 #[inline(always)]
 pub(crate) const fn is_out(_: &[&str]) -> bool {
@@ -36,7 +36,7 @@ mod disabled {
         static DISABLED: RefCell<Option<Disabled>> = const { RefCell::new(None) };
     }
 
-    /// Whether the feature is disabled on this thread. Its name is passed in parts.
+    /// Whether the feature is disabled on this thread. The name is passed in parts.
     #[must_use]
     pub fn is_out(name: &[&str]) -> bool {
         DISABLED.with_borrow_mut(|disabled| {

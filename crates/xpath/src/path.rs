@@ -398,7 +398,7 @@ impl<'d> Run<'_, 'd> {
     }
 }
 
-/// Most predicates of a step that are applied while walking; with more, its nodes are collected first.
+/// Maximum number of predicates that are applied while walking; the nodes of a step with more are collected first.
 const COUNTS: usize = 4;
 
 /// The item at a position, from 1.

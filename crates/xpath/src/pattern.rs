@@ -1,8 +1,8 @@
 //! Match patterns: XSLT 1.0 section 5.2, with the default priorities of section 5.5.
 //!
-//! A pattern is matched from right to left: the node against the last step, its parent against the step before,
-//! and so on. What is left of `//` may match any ancestor; it is enough to try the nearest that matches, so a
-//! match visits each ancestor at most once per step.
+//! A pattern is matched from right to left: the node against the last step, its parent against the step before, and so
+//! on. The step to the left of `//` may match any ancestor. Trying the nearest one that matches suffices, so a match
+//! visits each ancestor at most once per step.
 
 use xml::{Kind, Node};
 
@@ -41,7 +41,7 @@ pub struct Pattern {
 #[derive(Debug)]
 pub struct Alternative {
     anchor: Anchor,
-    /// From left to right; true if `//` precedes the step.
+    /// The steps from left to right; true if `//` precedes the step.
     steps: Vec<(bool, Step)>,
     priority: f64,
     matched: Matched,
@@ -59,7 +59,7 @@ pub enum Matched {
     AnyAttribute,
     Text,
     Comment,
-    /// With this target, or with any
+    /// Processing instructions with this target, or with any
     Instruction(Option<String>),
     /// `node()`: elements, text, comments and processing instructions
     AnyChild,

@@ -13,7 +13,7 @@ pub enum Type {
     String,
     Number,
     Boolean,
-    /// That of a variable or an extension function: known when it is evaluated.
+    /// The type of a variable or an extension function, which is known only when it is evaluated.
     Unknown,
 }
 
@@ -73,7 +73,7 @@ pub(crate) enum Segment {
 }
 
 impl Segment {
-    /// Its size, in the unit of [`Expr::cost`].
+    /// The size of the path, in the unit of [`Expr::cost`].
     fn parts(&self) -> u64 {
         let of_test = |test: &Test| match test {
             Test::Name(name) => 1 + name.expanded.local.len() as u64 / 8,
@@ -95,7 +95,7 @@ pub(crate) struct Step {
 }
 
 impl Step {
-    /// Whether it leads to the child `name`, whether by a name test or by `*[local-name() = '...']`.
+    /// Whether the step selects the child `name`, by a name test or by `*[local-name() = '...']`.
     pub(crate) fn is_named(&self, name: &ExpandedName) -> bool {
         let mut is_named = matches!(&self.test, Test::Name(test) if test.expanded == *name);
         let is_any = matches!(self.test, Test::Principal);
@@ -125,7 +125,7 @@ pub(crate) struct Scan {
 }
 
 impl Scan {
-    /// Whether it descends along children of these names first, and further.
+    /// Whether the scan first descends along children of these names, and then further.
     pub(crate) fn begins_with(&self, names: [&ExpandedName; 2]) -> bool {
         let is = |step: &ScanStep, wanted: &ExpandedName| {
             let is_it = matches!(&step.test, Test::Name(name) if name.expanded == *wanted);
@@ -139,7 +139,7 @@ impl Scan {
         }
     }
 
-    /// Its only step, if that is along the child axis.
+    /// The only step of the scan, if it is along the child axis.
     pub(crate) fn sole_child_step(&self) -> Option<&ScanStep> {
         match self.steps.as_slice() {
             [step] if self.deep == 0 && !self.attribute => Some(step),
@@ -172,14 +172,14 @@ pub(crate) enum Test {
     Instruction(Option<Box<str>>),
 }
 
-/// A predicate, by what it needs to be evaluated.
+/// A predicate, classified by the parts of the context that it needs.
 #[derive(Debug)]
 pub(crate) enum Predicate {
     /// `[3]`, `[position() = 3]`
     At(f64),
     /// `[last()]`, `[position() = last()]`
     Last,
-    /// Never a number; needs neither position nor size.
+    /// A condition that is never a number, and needs neither position nor size.
     Plain(Condition),
     /// May be a number or need the position, but not the size.
     Positional(Condition),
@@ -372,9 +372,9 @@ fn visit_predicates<'e>(predicates: &'e [Predicate], inner: bool, seen: &mut dyn
     }
 }
 
-/// Most steps of one scan: they are bits of a word.
+/// Maximum number of steps in one scan: they are bits of a word.
 const SCAN_STEPS_MAX: usize = 30;
-/// Most positions that one scan counts; a path with more is divided.
+/// Maximum number of positions that one scan counts; a path with more is divided.
 pub(crate) const COUNTERS_MAX: usize = 2;
 
 /// Divides the steps of a path into segments: consecutive downward steps become a scan.

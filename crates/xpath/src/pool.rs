@@ -4,13 +4,13 @@ use std::cell::{Cell, OnceCell};
 
 use xml::Document;
 
-/// Capacity of the first chunk; each further one has twice that of the one before.
+/// Capacity of the first chunk; each further chunk is twice as large as the one before.
 const FIRST: usize = 8;
 
-/// Documents that are made while others are read.
+/// Documents that are created while others are read.
 #[derive(Debug, Default)]
 pub struct Pool {
-    /// `None`: none was added, as is mostly so.
+    /// `None` until a document is added; most pools stay empty.
     chunks: OnceCell<Box<Chunks>>,
     len: Cell<usize>,
 }
@@ -18,7 +18,7 @@ pub struct Pool {
 type Chunks = [OnceCell<Vec<OnceCell<Document>>>; 24];
 
 impl Pool {
-    /// None when it is full, after some hundred million documents.
+    /// Adds a document. Returns `None` if the pool is full, after some hundred million documents.
     pub fn add(&self, document: Document) -> Option<&Document> {
         let mut at = self.len.get();
         let mut capacity = FIRST;

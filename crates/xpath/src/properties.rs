@@ -70,7 +70,8 @@ fn check(text: &str, expression: &str) -> usize {
     check_beginnings(text, &document, expression)
 }
 
-/// What is true of a beginning, if [`Expression::is_steady`], is true of the document. Returns how many beginnings decide it.
+/// Checks that an expression for which [`Expression::is_steady`] is true holds for the document if it holds for a
+/// beginning. Returns the number of beginnings that decide it.
 fn check_beginnings(text: &str, document: &Document, expression: &str) -> usize {
     let compiled =
         Expression::compile(expression, &Prefixes).expect("generated expressions are valid");
@@ -94,7 +95,7 @@ fn check_beginnings(text: &str, document: &Document, expression: &str) -> usize 
     decided
 }
 
-/// The beginnings that one document is checked with.
+/// Maximum number of beginnings that one document is checked with.
 const BEGINNINGS_MAX: usize = 40;
 
 fn check_on(document: &Document, expression: &str) {
@@ -178,7 +179,7 @@ mod tests {
         for expression in decided {
             assert!(check_beginnings(text, &document, expression) > 0, "{expression}");
         }
-        // True of a beginning, but not steady; or steady, but not true of one.
+        // Expressions that hold for a beginning but aren't steady, or are steady but hold for no beginning.
         let undecided = [
             "not(//q)",
             "count(//b) = 1",

@@ -1,5 +1,6 @@
-//! Regular expressions whose work is charged to the budget, for the languages on top of this crate. A lazy DFA finds the end of each match and is charged for what
-//! it reads; the start and the groups are then searched for in that part of the text alone.
+//! Regular expressions whose work is charged to the budget, for the languages on top of this crate. A lazy DFA finds
+//! the end of each match and is charged for the bytes that it reads; the start and the groups are then searched for
+//! only in that part of the text.
 
 use std::convert::Infallible;
 use std::ops::{Range, RangeInclusive};
@@ -23,13 +24,13 @@ pub struct Regex {
     bytes: usize,
     regex: meta::Regex,
     ends: Arc<DFA>,
-    /// The states of `ends` that texts have reached, for each thread its own.
+    /// The states of `ends` reached so far; each thread has its own.
     states: Arc<Pool<Cache, NewCache>>,
 }
 
 type NewCache = Box<dyn Fn() -> Cache + Send + Sync + UnwindSafe + RefUnwindSafe>;
 
-/// What a text has from some place on.
+/// The result of reading a text from some place on.
 enum Read {
     /// A match that ends here.
     End(usize),
@@ -38,19 +39,21 @@ enum Read {
     Unsupported,
 }
 
-/// Memory that compiling a pattern at run time may take at first; each further attempt takes four times as much.
+/// Memory limit of the first attempt to compile a pattern at run time; each further attempt has four times as much.
 const FIRST_BYTES: usize = 16 * 1024;
-/// Steps of parsing a byte of a pattern, and a class of characters, which may add other letter cases to 100,000 of them.
+/// Steps of parsing a byte of a pattern, and of parsing a character class, which may add other letter cases to 100,000
+/// characters.
 const PARSE_STEPS: u64 = 100;
 const CLASS_STEPS: u64 = 1_000;
 const FOLDED_CLASS_STEPS: u64 = 20_000;
-/// How much larger an automaton that reads backwards may be.
+/// Factor by which an automaton that reads backwards may be larger.
 const REVERSE_GROWTH: usize = 4;
 /// Steps of finding a match, besides reading the text.
 const FIND_STEPS: u64 = 8;
 /// Bytes that are read between two charges.
 const PIECE_BYTES: usize = 64;
-/// States that a search for the price of a step visits where the DFA cannot be used, and in a text that is known to match.
+/// States that a search for the price of a step visits where the DFA cannot be used, and in a text that is known to
+/// match.
 const STATES_PER_STEP: usize = 8;
 const MATCHED_STATES_PER_STEP: usize = 64;
 /// Memory of the states of a DFA.
@@ -68,8 +71,8 @@ impl Regex {
         }
     }
 
-    /// The same for a pattern that a message may supply: compiling is charged to `budget`. The memory is charged only
-    /// while it compiles; whoever keeps the result charges [`Self::bytes`].
+    /// As [`Self::compile`] for a pattern that a message may supply: compiling is charged to `budget`. The memory is
+    /// charged only while the pattern compiles; a caller that keeps the result charges [`Self::bytes`].
     ///
     /// # Errors
     /// [`BudgetExceeded`]; inside, as [`Self::compile`].
@@ -94,7 +97,7 @@ impl Regex {
         })
     }
 
-    /// The memory of its automata at most, in bytes.
+    /// Maximum memory of the automata, in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes
@@ -169,7 +172,7 @@ impl Regex {
         })
     }
 
-    /// What is between the matches.
+    /// The parts of the text between the matches.
     pub fn split<'p, 't: 'p>(
         &'p self,
         text: &'t str,
@@ -219,7 +222,7 @@ impl Regex {
         budget.charge_steps((bytes.saturating_mul(states) / per_step) as u64)
     }
 
-    /// Finds the end of the first match from `at` on. If that needs another search, it is charged for.
+    /// Finds the end of the first match from `at` on. A second search, if one is needed, is charged.
     fn first_end(&self, text: &str, at: usize, budget: &Budget) -> Result<Read, BudgetExceeded> {
         budget.charge_steps(FIND_STEPS)?;
         match self.read(text, at, budget)? {
@@ -232,8 +235,8 @@ impl Regex {
         }
     }
 
-    /// The same with the lazy DFA. A byte that leads to a known state takes a few nanoseconds; a state
-    /// that is new, about a step for each byte of its memory.
+    /// Finds the end with the lazy DFA. A byte that leads to a known state takes a few nanoseconds; a state that is
+    /// new, about a step for each byte of its memory.
     fn read(&self, text: &str, at: usize, budget: &Budget) -> Result<Read, BudgetExceeded> {
         let mut states = self.states.get();
         let states = &mut *states;
@@ -251,7 +254,7 @@ impl Regex {
                 }
                 if state.is_tagged() {
                     if state.is_match() {
-                        // A match is known one byte late.
+                        // The DFA recognises a match one byte late.
                         found = Read::End(place);
                     } else if state.is_quit() {
                         return Ok(Read::Unsupported);

@@ -13,7 +13,7 @@ use crate::plan::{COUNTERS_MAX, Predicate, Scan, ScanStep};
 use crate::sink::Sink;
 use crate::test::Ready;
 
-/// Most steps, and most levels, that are kept without an allocation.
+/// Maximum number of steps, and of levels, that are stored without an allocation.
 const INLINE: usize = 6;
 
 /// An element whose children are being visited.

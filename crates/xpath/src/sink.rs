@@ -88,7 +88,7 @@ pub(crate) struct Nodes<'d> {
     pub(crate) items: Vec<Item<'d>>,
 }
 
-/// The nodes that a list has room for when it first grows.
+/// Capacity of a list when it first grows, in nodes.
 const NODES_AT_FIRST: usize = 4;
 
 impl<'d> Nodes<'d> {

@@ -1,18 +1,18 @@
-//! Which conditions a part of a document can decide, so that the rest need not be parsed.
+//! Conditions that the beginning of a document can decide, so that the rest need not be parsed.
 //!
-//! A document of which only the beginning was parsed has all elements that began there, with all their attributes, and no
-//! text that is cut. But elements that are still open will have more children and a longer string value. Until then, the
-//! string value of each of them ends with a character that is not in XML (`xml::DocumentFeed::cut`), so that it equals no
-//! text and is no number.
+//! A document of which only the beginning was parsed has all elements that began there, with all their attributes, and
+//! no text that is cut. But elements that are still open will have more children and a longer string value. Until then,
+//! each of their string values ends with a character that XML forbids (`xml::DocumentFeed::cut`), so that it equals no
+//! text and does not convert to a number.
 
 use crate::functions::Core;
 use crate::plan::{Comparison, Expr, Path, Predicate, Segment, Start, Test};
 
-/// What the string values of open elements end with.
+/// The last character in the string value of an open element.
 const CUT: char = '\0';
 
 impl Expr {
-    /// Whether it is true of a document if it is true of its beginning.
+    /// Whether the expression holds for a document if it holds for its beginning.
     pub(crate) fn is_steady(&self) -> bool {
         match self {
             Self::Or(all) | Self::And(all) | Self::Union(all) => all.iter().all(Self::is_steady),
@@ -52,7 +52,7 @@ impl Expr {
             Self::Path(path) if is_different => path.is_steady() && path.finds_attributes(),
             Self::Path(path) => path.is_steady(),
             Self::Core(Core::LocalName | Core::NamespaceUri | Core::Name, none) => none.is_empty(),
-            // Without a node it is empty, which it may not stay.
+            // Without a node the string is empty, but a node may follow.
             Self::Core(Core::String | Core::NormalizeSpace, all) => match all.as_slice() {
                 [Self::Path(path)] => {
                     let is_empty = matches!(constant, Self::Literal(text) if text.is_empty());
@@ -75,7 +75,7 @@ impl Expr {
 }
 
 impl Path {
-    /// Whether each node that it finds in the beginning of a document is one that it finds in the document.
+    /// Whether the path selects in the document each node that it selects in its beginning.
     fn is_steady(&self) -> bool {
         self.is_downward(|predicate| match predicate {
             Predicate::Plain(condition) => condition.expr.is_steady(),
@@ -85,12 +85,12 @@ impl Path {
         })
     }
 
-    /// Whether the first node that it finds in the beginning of a document is the first one of the document.
+    /// Whether the first node that the path selects is the same in the document as in its beginning.
     fn has_steady_first(&self) -> bool {
         self.is_downward(|_| false)
     }
 
-    /// Whether it leads down alone, and its predicates are positions, or else are `allowed`.
+    /// Whether the path leads only downwards, and each predicate is a position or `allowed`.
     fn is_downward(&self, allowed: impl Fn(&Predicate) -> bool) -> bool {
         let is_start = match &self.start {
             Start::Context | Start::Root => true,
@@ -110,7 +110,7 @@ impl Path {
             })
     }
 
-    /// Whether it finds no texts: the end of a beginning is one that the document does not have.
+    /// Whether the path selects no text nodes: a beginning ends with one that the document does not have.
     fn finds_no_text(&self) -> bool {
         let Some(Segment::Scan(scan)) = self.segments.last() else { return true };
         !matches!(scan.steps.last(), Some(step) if matches!(step.test, Test::Text | Test::Node))

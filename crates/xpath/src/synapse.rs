@@ -1,11 +1,11 @@
-//! XPath with the extensions of WSO2's Synapse: the variables `$ctx:name`, `$trp:name`, `$body` and so on,
-//! and the functions `get-property()`, `base64Encode()`, `base64Decode()` and `url-encode()`; those of Jaxen that XPath 1.0
-//! does not have, and in the namespace of XPath 2.0's functions, `fn:`, these and a few others beside the core library.
+//! XPath with the extensions of WSO2's Synapse: the variables `$ctx:name`, `$trp:name`, `$body` and so on, and the
+//! functions `get-property()`, `base64Encode()`, `base64Decode()` and `url-encode()`; the functions that Jaxen adds to
+//! XPath 1.0; and, in the namespace of XPath 2.0's functions (`fn:`), the core library, Jaxen's functions and a few
+//! others.
 //!
-//! It uses the public API alone, so it is also an example of how to extend XPath. A prefix that is bound to
-//! a namespace takes precedence over a scope of the same name. A property that isn't set is the empty
-//! string. Source: the manual of WSO2 Micro Integrator, "XPath extension functions" and "Synapse XPath
-//! variables".
+//! It uses only the public API, so it is also an example of how to extend XPath. A prefix that is bound to a namespace
+//! takes precedence over a scope of the same name. A property that isn't set is the empty string. Source: the manual of
+//! WSO2 Micro Integrator, "XPath extension functions" and "Synapse XPath variables".
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -31,7 +31,7 @@ pub enum PropertyScope {
     Transport,
     /// `$axis2:`
     Axis2,
-    /// `axis2-client`: of the request to the endpoint
+    /// `axis2-client`: properties of the request to the endpoint
     Axis2Client,
     /// `$operation:`
     Operation,
@@ -43,7 +43,7 @@ pub enum PropertyScope {
     System,
     /// Environment variables
     Environment,
-    /// Of Micro Integrator's `file.properties`
+    /// Properties in Micro Integrator's `file.properties`
     File,
     /// `$var:`: variables of Micro Integrator 4.4 and later
     Variable,
@@ -80,7 +80,7 @@ impl PropertyScope {
         SCOPES.iter().find(|(.., names)| names.contains(&name)).map(|(scope, ..)| *scope)
     }
 
-    /// What is wrong with `name` in `get-property()`, which is no scope.
+    /// The error message for `name`, an unknown scope in `get-property()`.
     #[must_use]
     pub fn unknown(name: &str) -> String {
         format!("unknown property scope `{name}` in get-property()")
@@ -95,7 +95,8 @@ pub trait Message<'d> {
     /// The body: a SOAP envelope, or any other document.
     fn document(&mut self) -> Option<&'d Document>;
 
-    /// Keeps a document that the expression makes (`fn:tokenize()`), as long as its result. `None`: it cannot be kept.
+    /// Keeps a document that the expression creates (`fn:tokenize()`) as long as its result. `None` if it cannot be
+    /// kept.
     fn keep(&mut self, _document: Document) -> Option<&'d Document> {
         None
     }
@@ -138,23 +139,23 @@ enum Function {
     CurrentDateTime,
 }
 
-/// The namespace of XPath 2.0's functions, which the prefix `fn` has unless it is bound to another.
+/// The namespace of XPath 2.0's functions. The prefix `fn` has it unless it is bound to another one.
 const FN: &str = "http://www.w3.org/2005/xpath-functions";
 const FN_PREFIX: &str = "fn";
-/// The namespace of Synapse's configuration, in which its functions may be called, too: `syn:get-property('a')`.
+/// The namespace of Synapse's configuration. Functions may be called in it too: `syn:get-property('a')`.
 const SYNAPSE: &str = "http://ws.apache.org/ns/synapse";
 
 /// How a function is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Named {
     Plain,
-    /// In the namespace [`FN`].
+    /// Only in the namespace [`FN`].
     Fn,
     Both,
 }
 
-/// Name with its usual prefix, how it is called, function, fewest and most arguments. A [`FunctionId`] is an index of this table. Source of
-/// those that are called both ways: Jaxen's `XPathFunctionContext`.
+/// Name with its usual prefix, the way to call it, function, minimum and maximum number of arguments. A [`FunctionId`]
+/// is an index of this table. Source of the functions that are called both ways: Jaxen's `XPathFunctionContext`.
 #[rustfmt::skip]
 const FUNCTIONS: &[(&str, Named, Function, usize, usize)] = &[
     ("get-property",     Named::Plain, Function::GetProperty,     1, 3),
@@ -205,7 +206,8 @@ const RESERVED: &str = "synapse scope ";
 #[derive(Debug)]
 pub struct SynapseXPath {
     expression: crate::Expression,
-    /// For documents that are no SOAP envelope: they stand for the body of one. `None`: the same.
+    /// The expression for documents other than SOAP envelopes, which stand for the body of an envelope. `None` if it is
+    /// the same.
     without_envelope: Option<crate::Expression>,
     reads_context_node: bool,
     variables: Vec<Variable>,
@@ -220,8 +222,8 @@ struct Names<'n> {
     has_envelope: bool,
 }
 
-/// The elements around a message that is no SOAP envelope, for expressions. Source: Axis2's builders, which put it into the
-/// body of an envelope of SOAP 1.1.
+/// The elements that expressions see around a message that isn't a SOAP envelope. Source: Axis2's builders, which put
+/// such a message into the body of a SOAP 1.1 envelope.
 static OUTER: LazyLock<[ExpandedName; 2]> =
     LazyLock::new(|| ["Envelope", "Body"].map(|local| ExpandedName::new(ENVELOPES[0], local)));
 
@@ -294,7 +296,7 @@ impl SynapseXPath {
             names.has_envelope = false;
             without_envelope = Some(crate::Expression::compile(text, &names)?);
         }
-        // A text in another place costs no more than a body that is read in vain.
+        // If the text occurs elsewhere in the expression, the body is only read in vain.
         let names_fault = text.contains("get-property") && text.contains("FAULT");
         let variables = names.variables.into_inner();
         let reads = |part| variables.contains(&Variable::Part(part));
@@ -324,14 +326,14 @@ impl SynapseXPath {
         })
     }
 
-    /// Whether it reads the message's body, but nothing of it except the header of a SOAP envelope.
+    /// Whether the expression reads only the header of a SOAP envelope of the message's body.
     #[must_use]
     pub fn reads_header_alone(&self) -> bool {
         self.reads_body && self.reads_header_alone
     }
 
-    /// Whether it reads more of the message's body than the header of an envelope, and a beginning may decide it:
-    /// [`crate::Expression::is_steady`].
+    /// Whether the expression reads more of the body than the header of an envelope, and the beginning of the body may
+    /// decide it: [`crate::Expression::is_steady`].
     #[must_use]
     pub fn may_end_early(&self) -> bool {
         self.reads_body && !self.reads_header_alone && self.is_steady
@@ -374,8 +376,9 @@ impl SynapseXPath {
         Bound { variables: &self.variables, message }
     }
 
-    /// Evaluates the expression on `document`: the context node is the SOAP envelope, or else the root, which then stands
-    /// for the body of an envelope. Source: Synapse's `SynapseXPath`, where the context node is always the envelope.
+    /// Evaluates the expression on `document`: the context node is the SOAP envelope, or else the root, which then
+    /// stands for the body of an envelope. Source: Synapse's `SynapseXPath`, where the context node is always the
+    /// envelope.
     ///
     /// # Errors
     /// As [`crate::Expression::evaluate`]; unknown scopes and character sets.
@@ -441,7 +444,7 @@ impl<'d> Environment<'d> for Bound<'_, 'd> {
             return self.get_property(&texts, budget);
         }
         let text = texts.first().map_or("", AsRef::as_ref);
-        // Or another second argument.
+        // For other functions this is their second argument.
         let charset = texts.get(1).map_or("UTF-8", AsRef::as_ref);
         budget.charge_scanning(text.len())?;
         budget.charge_memory(text.len().saturating_mul(ENCODED_BYTES_PER_BYTE))?;
@@ -519,7 +522,7 @@ impl<'d> Bound<'_, 'd> {
         Ok(value)
     }
 
-    /// Those of `fn:` whose arguments are not texts; `None`: another function.
+    /// Functions of `fn:` whose arguments aren't strings; `None` for any other function.
     fn of_values(
         &self,
         function: Function,
@@ -560,8 +563,8 @@ impl<'d> Bound<'_, 'd> {
         }))
     }
 
-    /// The parts of `text` between the matches of a pattern, as attributes, since a part may be empty. Source: XPath and
-    /// XQuery Functions and Operators 3.1, section 5.6.5.
+    /// The parts of `text` between the matches of a pattern, as attributes, since a part may be empty. Source: XPath
+    /// and XQuery Functions and Operators 3.1, section 5.6.5.
     fn tokenize(
         &mut self,
         text: &str,

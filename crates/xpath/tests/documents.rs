@@ -9,7 +9,7 @@ use xpath::{
 };
 
 const FIRST: &[u8] = b"<list><order id='1'><symbol>IBM</symbol></order><order id='2'/></list>";
-/// Its names appear in another order, so that the numbers of the first document stand for other names.
+/// A document in which the names come in another order, so that the first document's numbers stand for other names.
 const SECOND: &[u8] =
     b"<symbol><id/><order id='3'/><list><order id='4'><symbol>SUN</symbol></order></list></symbol>";
 

@@ -189,7 +189,7 @@ fn namespace_nodes_charge_the_scopes_that_they_look_up() {
         let used = steps_of(expression, &own);
         assert!((3_000..5_000).contains(&used), "{expression}: {used}");
     }
-    // Each node looks up two scopes that aren't the same.
+    // Each node looks up two different scopes.
     let alternating =
         "count(//a/namespace::*[name(../following-sibling::a[1]/namespace::*) = 'x'])";
     assert!(steps_of(alternating, &own) > 2 * 30 * 100 * 100);

@@ -59,7 +59,7 @@ fn every_core_function_has_a_case() {
     assert!(missing.is_empty(), "{missing:?}");
 }
 
-/// Section 4.1: IDs are declared by the document type; of a node-set, the text of each node counts.
+/// Section 4.1: IDs are declared by the document type; in a node-set, the text of each node counts.
 #[test]
 fn id_finds_elements_by_declared_ids() {
     let text = "<!DOCTYPE r [<!ATTLIST e id ID #IMPLIED>]><r><e id='a'/><e id='b'>a c</e><e id='c'>b</e></r>";

@@ -55,7 +55,7 @@ fn evaluate(text: &str, bytes: &[u8]) -> Result<String, String> {
     value.map(Value::into_string).map_err(|error| error.to_string())
 }
 
-/// The context node is the envelope, and what is no SOAP is the body of one of SOAP 1.1.
+/// The context node is the envelope. A message that isn't SOAP counts as the body of a SOAP 1.1 envelope.
 #[test]
 fn paths_begin_at_the_envelope_or_at_what_stands_for_its_body() {
     let soap = b"<e:Envelope xmlns:e='http://schemas.xmlsoap.org/soap/envelope/'><e:Header><h>x</h></e:Header>\
@@ -116,7 +116,7 @@ fn paths_begin_at_the_envelope_or_at_what_stands_for_its_body() {
         check(text, soap_12, in_soap_12);
         check(text, plain, in_other);
     }
-    // What has such an element all the same.
+    // A message that contains such elements nonetheless.
     let nested =
         b"<log><e:Body xmlns:e='http://schemas.xmlsoap.org/soap/envelope/'><o>3</o></e:Body></log>";
     check("//s11:Body/o", nested, "3");

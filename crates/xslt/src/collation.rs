@@ -1,6 +1,6 @@
 //! Locale-aware collation: `lang` of `xsl:sort` (XSLT 1.0, section 10).
 //!
-//! The collation rules are those of Unicode CLDR, compiled in. A language without rules of its own uses CLDR's root
+//! The collation rules are those of Unicode CLDR, compiled in. A language without its own rules uses CLDR's root
 //! collation, which covers every script. Without the cargo feature `collation` a stylesheet that sets `lang` is
 //! rejected: at load if the value is known then, otherwise when the sort runs.
 

@@ -31,9 +31,9 @@ type Compiled<T = ()> = Result<T, LoadError>;
 pub(crate) struct Compiler<'t> {
     ops: Vec<Op>,
     places: Vec<Place>,
-    /// Of the element that is being compiled.
+    /// The place of the element that is being compiled.
     place: Place,
-    /// The number of its module.
+    /// The number of the module that is being compiled.
     module: usize,
     templates: Vec<Template>,
     rules: Vec<Rule>,
@@ -71,7 +71,7 @@ pub(crate) struct Compiler<'t> {
 struct AttributeSet<'t> {
     declarations: Vec<TopLevel<'t>>,
     block: Block,
-    /// The sets that it uses.
+    /// The attribute sets that this one uses.
     uses: Vec<u32>,
 }
 
@@ -83,7 +83,7 @@ struct Locals {
 }
 
 impl Locals {
-    /// False: the name is in scope already.
+    /// Adds a variable. Returns false if the name is already in scope.
     fn add(&mut self, name: ExpandedName, slot: u32) -> bool {
         if self.slots.contains_key(&name) {
             return false;
@@ -100,7 +100,7 @@ impl Locals {
     }
 }
 
-/// Numbers equal values alike.
+/// Numbers values; equal values have the same number.
 #[derive(Debug)]
 struct Interner<T> {
     numbers: HashMap<T, u32>,
@@ -338,7 +338,7 @@ impl<'t> Compiler<'t> {
         Ok(())
     }
 
-    /// Section 11.4: circular definitions are an error, whether they are used or not.
+    /// Rejects circular definitions, which are errors even if they are not used (section 11.4).
     fn reject_circular_globals(&self, declared: &HashMap<u32, &TopLevel<'t>>) -> Compiled {
         let needs = |index: u32| self.globals.get(index as usize).map_or(&[][..], |g| &g.needs);
         let Some(at) = find_cycle(self.globals.len(), needs) else { return Ok(()) };

@@ -23,7 +23,7 @@ enum Piece {
     Instruction(String, String),
 }
 
-/// The output of a run. `spare`: of another run, which finished.
+/// The output of a run. `spare` is the writer of a run that has finished.
 pub(crate) fn output(spec: &Arc<OutputSpec>, spare: Option<Box<Writer>>) -> RunResult<Output> {
     match spec.method {
         Method::Text => Ok(Output::Plain(String::new(), spec.writer.encoding)),
@@ -49,7 +49,7 @@ fn xml(spec: &OutputSpec) -> RunResult<Output> {
 }
 
 impl Deferred {
-    /// False: the text is not whitespace, so the method is XML.
+    /// Adds text. Returns false if it isn't whitespace, so that the method is XML.
     pub(crate) fn accepts_text(&mut self, text: &str) -> bool {
         let space = text.bytes().all(|b| matches!(b, b' ' | b'\t' | b'\r' | b'\n'));
         if space && !text.is_empty() {

@@ -19,7 +19,7 @@ pub struct Error {
     pub message: String,
 }
 
-/// What an [`Error`] is about.
+/// The kind of an [`Error`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -27,7 +27,7 @@ pub enum ErrorKind {
     Invalid,
     /// The stylesheet uses something that is not supported.
     Unsupported,
-    /// The resolver could not provide a stylesheet, document or entity, or what it provided is not XML.
+    /// The resolver could not provide a stylesheet, document or entity, or provided one that is not XML.
     Resource,
     /// A parameter that the stylesheet does not declare.
     Parameter,
@@ -77,7 +77,7 @@ impl Place {
         Self { node: Some(node.id()), offset: 0 }
     }
 
-    /// At byte `offset` of the text of an attribute.
+    /// The place at byte `offset` of the text of an attribute.
     pub(crate) fn within(attribute: Node<'_>, offset: usize) -> Self {
         Self { node: Some(attribute.id()), offset }
     }
@@ -113,7 +113,7 @@ pub(crate) struct LoadError {
 #[derive(Debug)]
 pub(crate) enum LoadPlace {
     Node(Place),
-    /// In a module that could not be parsed.
+    /// An error in a module that could not be parsed.
     Text {
         line: u32,
         column: u32,

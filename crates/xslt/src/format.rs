@@ -16,7 +16,7 @@ struct Picture {
 }
 
 /// # Errors
-/// The message: what is wrong with the pattern.
+/// A message about the pattern.
 pub(crate) fn format(number: f64, pattern: &str, symbols: &Symbols) -> Result<String, String> {
     if number.is_nan() {
         return Ok(symbols.nan.clone());

@@ -4,9 +4,9 @@
 //! The third of the engines, after `xml` and `xpath`. A [`Stylesheet`] is compiled once and can be shared by threads.
 //! Output is written straight to bytes; only result tree fragments become trees.
 //!
-//! Architecture invariant: nothing is read except what a [`Resolver`] provides, and the default one provides nothing.
-//! All work and memory of a transformation is charged to one [`Budget`]. Recursion depends neither on the depth of a
-//! document nor on that of template calls.
+//! Architecture invariant: documents and stylesheets are read only through a [`Resolver`], and the default one provides
+//! none. All work and memory of a transformation is charged to one [`Budget`]. Recursion depends neither on the depth
+//! of a document nor on that of template calls.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may panic"))]
 
@@ -48,8 +48,8 @@ pub struct Stylesheet {
 }
 
 impl Stylesheet {
-    /// Compiles a stylesheet. `resolver` provides what it includes and imports, and the external parameter entities of
-    /// its document type.
+    /// Compiles a stylesheet. `resolver` provides the stylesheets that it includes and imports, and the external
+    /// parameter entities of its document type.
     ///
     /// # Errors
     /// The stylesheet is not well-formed, not valid XSLT 1.0, uses something unsupported, or exceeds a limit.
@@ -111,8 +111,8 @@ impl Stylesheet {
         Ok(())
     }
 
-    /// The same, with a string as the result: in UTF-8, unless `xsl:output` wants a part of it. If
-    /// [it is not text](Self::is_text), XML allows all characters in it.
+    /// As [`Stylesheet::transform_with`], with a string as the result: in UTF-8, unless `xsl:output` names an encoding
+    /// with fewer characters. If [it is not text](Self::is_text), XML allows all characters in it.
     ///
     /// # Errors
     /// As [`Stylesheet::transform`].
@@ -125,7 +125,8 @@ impl Stylesheet {
         run::transform_to_string(&self.program, source, options, budget)
     }
 
-    /// The same, with a document as the result, which is neither written nor parsed: `xsl:output` has no effect.
+    /// As [`Stylesheet::transform_with`], with a document as the result, which is neither written nor parsed:
+    /// `xsl:output` has no effect.
     ///
     /// # Errors
     /// As [`Stylesheet::transform`].

@@ -1,4 +1,4 @@
-//! Loads the modules of a stylesheet: the main one, and what it includes and imports (section 2.6).
+//! Loads the modules of a stylesheet: the main one, and the ones that it includes and imports (section 2.6).
 
 use crate::limits;
 use xml::{Doctype, Document, EntityText, ExternalEntity, Kind, Node, Options};
@@ -29,7 +29,7 @@ pub trait Resolver {
     }
 }
 
-/// What a [`Resolver`] returns: the bytes, and the URI that references in them are relative to.
+/// The result of a [`Resolver`]: the bytes, and the URI that references in them are relative to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resource {
     pub bytes: Vec<u8>,
@@ -46,10 +46,10 @@ impl Resolver for NoResolver {}
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TopLevel<'t> {
     pub(crate) node: Node<'t>,
-    /// The number of its module.
+    /// The number of the element's module.
     pub(crate) module: usize,
     pub(crate) precedence: u32,
-    /// The modules that its own one imports have precedences from this one up.
+    /// The lowest precedence of the modules that the element's module imports.
     pub(crate) imports_from: u32,
 }
 
@@ -59,7 +59,7 @@ pub(crate) struct Loader<'t> {
     pub(crate) top_level: Vec<TopLevel<'t>>,
     /// The outermost `xsl:stylesheet` elements, with the numbers of their modules.
     pub(crate) roots: Vec<(Node<'t>, usize)>,
-    /// In the order of the pool.
+    /// The modules in the order of the pool.
     pub(crate) modules: Vec<Module<&'t Document>>,
     /// URIs of the modules that are being loaded, outermost first.
     chain: Vec<String>,

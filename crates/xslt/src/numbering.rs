@@ -18,7 +18,7 @@ pub(crate) struct Style<'s> {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Number {
     Count(u64),
-    /// From `value`: rounded, at least 1, finite.
+    /// A number from `value`: rounded, at least 1, finite.
     Rounded(f64),
 }
 
@@ -120,7 +120,7 @@ fn push(number: Number, token: &str, style: Style<'_>, out: &mut String) {
     }
 }
 
-/// As an integer, if it fits.
+/// The value as an integer, if it fits.
 fn whole(value: f64) -> Option<u64> {
     let digits = format!("{value:.0}");
     digits.parse().ok()

@@ -1,4 +1,4 @@
-//! What a caller passes to a transformation.
+//! Options of a transformation.
 
 use std::collections::BTreeMap;
 
@@ -41,7 +41,7 @@ impl<'a> Options<'a> {
         Self { nodes, ..self }
     }
 
-    /// Provides what `document()` names, and receives messages. Default: [`NoResolver`].
+    /// Provides the documents that `document()` names, and receives messages. Default: [`NoResolver`].
     #[must_use]
     pub fn resolver(self, resolver: &'a dyn Resolver) -> Self {
         Self { resolver, ..self }
@@ -145,7 +145,7 @@ fn expanded(name: &str) -> ExpandedName {
     ExpandedName::new(namespace, local)
 }
 
-/// As [`Params`] takes it.
+/// The name of a parameter as [`Params`] takes it.
 pub(crate) fn param_name(name: &ExpandedName) -> String {
     match name.namespace.as_str() {
         "" => name.local.clone(),

@@ -10,12 +10,12 @@ use crate::run::{RunError, RunResult};
 pub(crate) enum Output {
     Writer(Box<Writer>),
     Html(Box<HtmlWriter>),
-    /// The first element or text decides about the method.
+    /// The first element or text determines the method.
     Deferred(Box<Deferred>),
     Tree(Box<Builder>),
     /// Text of an attribute, comment or processing instruction; elements are errors.
     Text(String),
-    /// The output method text: of elements, only their text is written.
+    /// The output method text: only the text of elements is written.
     Plain(String, Encoding),
 }
 
@@ -130,7 +130,7 @@ impl Output {
         }
     }
 
-    /// The memory that a declaration takes at most; an XML writer omits one that is in scope.
+    /// Maximum memory of a declaration; an XML writer omits one that is in scope.
     pub(crate) fn declaration_bytes(&self, prefix: &str, uri: &str) -> usize {
         /// The place of a declaration in a tree, which holds its text once.
         const IN_TREE: usize = 16;

@@ -18,7 +18,7 @@ pub(crate) const HALT: usize = 0;
 
 #[derive(Debug)]
 pub(crate) struct Program {
-    /// No other program of this process has it.
+    /// A number that no other program of this process has.
     pub(crate) serial: u64,
     pub(crate) ops: Vec<Op>,
     /// The place of each operation.
@@ -61,14 +61,14 @@ pub(crate) enum Method {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct OutputSpec {
     pub(crate) method: Method,
-    /// Of the method xml; the encoding applies to all methods.
+    /// Options of the method xml; the encoding applies to all methods.
     pub(crate) writer: WriterOptions,
     pub(crate) html: Arc<HtmlOptions>,
     pub(crate) media_type: Option<String>,
 }
 
 impl OutputSpec {
-    /// The same in UTF-8, unless its encoding is a part of that.
+    /// The same options in UTF-8, unless the encoding has fewer characters.
     pub(crate) fn in_utf8(self: &Arc<Self>) -> Arc<Self> {
         if matches!(self.writer.encoding, xml::Encoding::Utf8 | xml::Encoding::UsAscii) {
             return Arc::clone(self);
@@ -79,7 +79,7 @@ impl OutputSpec {
         Arc::new(other)
     }
 
-    /// Section 16: `media-type`, or the default of the method.
+    /// The media type: `media-type`, or the default of the method (section 16).
     pub(crate) fn media_type(&self) -> &str {
         let default = match self.method {
             Method::Unspecified | Method::Xml => "text/xml",
@@ -111,7 +111,7 @@ pub(crate) struct Rule {
     pub(crate) mode: u32,
     pub(crate) precedence: u32,
     pub(crate) priority: f64,
-    /// Kind and name decide; the pattern need not be tested.
+    /// Every node of this kind and name matches, so the pattern need not be tested.
     pub(crate) always: bool,
 }
 
@@ -171,7 +171,7 @@ impl Default for Symbols {
     }
 }
 
-/// In which source elements whitespace-only text is stripped: section 3.4.
+/// The source elements in which whitespace-only text is stripped: section 3.4.
 #[derive(Debug, Default)]
 pub(crate) struct Spaces {
     names: HashMap<ExpandedName, SpaceRule>,
@@ -205,12 +205,13 @@ impl Spaces {
         }
     }
 
-    /// False: nothing is ever stripped.
+    /// Whether any text can be stripped.
     pub(crate) fn strips_any(&self) -> bool {
         self.strips_any
     }
 
-    /// The test of the highest precedence decides, and among those the most specific one.
+    /// Whether the text of an element is stripped: by the test of the highest precedence, and among those the most
+    /// specific one.
     pub(crate) fn strips(&self, namespace: &str, local: &str) -> bool {
         let name = if self.names.is_empty() {
             None
@@ -296,7 +297,7 @@ pub(crate) struct Literal {
 pub(crate) struct MarkupOp {
     pub(crate) literal: Literal,
     pub(crate) markup: xml::PreparedMarkup,
-    /// What provides the values in it, in order.
+    /// The holes in the markup and the sources of their values, in order.
     pub(crate) holes: Vec<Hole>,
     /// The address after the run.
     pub(crate) end: usize,
@@ -309,7 +310,7 @@ pub(crate) struct Hole {
     pub(crate) op: usize,
     /// The number of a name, if it is the first child of that name: [`Shortcut::Child`].
     pub(crate) child: Option<u32>,
-    /// No value before it is of that child.
+    /// No earlier hole has the value of the same child.
     pub(crate) is_new: bool,
 }
 
@@ -319,13 +320,13 @@ pub(crate) struct Sort {
     pub(crate) data_type: Avt,
     pub(crate) order: Avt,
     pub(crate) case_order: Avt,
-    /// Empty: code point order.
+    /// The language; empty for code point order.
     pub(crate) lang: Avt,
 }
 
 #[derive(Debug)]
 pub(crate) struct ApplyOp {
-    /// None: the children.
+    /// The selected nodes; `None` for the children.
     pub(crate) select: Option<Select>,
     pub(crate) mode: u32,
     pub(crate) sorts: Vec<Sort>,
@@ -402,7 +403,7 @@ pub(crate) enum Op {
     EndBuildPass(u32),
     Set(u32, Expression),
     SetText(u32, String),
-    /// If a value was passed under that name, puts it into the slot and jumps over the default.
+    /// Puts the value that was passed under that name, if any, into the slot and jumps over the default.
     Param {
         name: u32,
         slot: u32,

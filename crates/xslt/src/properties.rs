@@ -12,7 +12,7 @@ use crate::{Budget, NoResolver, Options, Stylesheet};
 const STEPS: u64 = 20_000;
 const BYTES: u64 = 64 << 20;
 
-/// Any bytes are compiled or rejected, with a place in them, and the same way again.
+/// Any bytes are compiled, or rejected with a place in them, and with the same result the second time.
 ///
 /// # Panics
 /// If the property does not hold.

@@ -16,12 +16,12 @@ pub(crate) struct Modes {
     tables: Vec<Table>,
 }
 
-/// The rules of one mode. Each is in one list, but for those that match several kinds of node.
+/// The rules of one mode. Each rule is in one list, except those that match several kinds of node.
 #[derive(Debug)]
 struct Table {
-    /// Those that do not depend on a name, by [`Class`].
+    /// Rules that do not depend on a name, by [`Class`].
     general: [List; CLASSES],
-    /// Those for one name.
+    /// Rules for one name each.
     named: Vec<List>,
     /// Indices of `named`, by namespace within local name.
     elements: BTreeMap<String, Vec<(String, u32)>>,
@@ -52,17 +52,17 @@ pub(crate) struct Candidates {
 
 const NO_NAME: u32 = u32::MAX;
 
-/// The [`Candidates`] of nodes of one class and name, once they are known. Zero: they are not.
+/// The [`Candidates`] of nodes of one class and name, once they are known. Zero means unknown.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Known(u32);
 
 impl Known {
     pub(crate) fn of(candidates: Candidates) -> Self {
-        // There are fewer lists than that.
+        // There are fewer lists, so the sum does not wrap.
         Self(candidates.named.wrapping_add(2))
     }
 
-    /// Those of an element, or of an attribute.
+    /// The candidates of an element, or of an attribute.
     pub(crate) fn candidates(self, is_attribute: bool) -> Option<Candidates> {
         let class = if is_attribute { Class::Attribute } else { Class::Element };
         (self.0 != 0).then(|| Candidates { class, named: self.0.wrapping_sub(2) })
@@ -70,7 +70,7 @@ impl Known {
 }
 
 impl Modes {
-    /// Sorts rules, which come in declaration order, by rank: section 5.5. Of equals the last one is the best.
+    /// Sorts rules, which come in declaration order, by rank: section 5.5. The last of equal rules is the best.
     pub(crate) fn new(mut rules: Vec<Rule>, modes: usize) -> (Vec<Rule>, Self) {
         rules.reverse();
         rules.sort_by(|one, other| {

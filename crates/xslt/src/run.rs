@@ -33,7 +33,7 @@ pub(crate) struct RunError {
     kind: ErrorKind,
     message: String,
     place: Option<Place>,
-    /// Set if it is not the operation that was being executed.
+    /// The operation that caused the error, if it is not the one that was being executed.
     op: Option<usize>,
 }
 
@@ -117,7 +117,7 @@ pub(crate) struct State<'d> {
     globals: Vec<GlobalValue<'d>>,
     /// Globals that are being evaluated inside one another.
     globals_depth: usize,
-    /// By the number of the first key of that name.
+    /// Key indexes by the number of the first key of that name.
     keys: HashMap<(usize, Node<'d>), KeyIndex<'d>>,
     /// Keys that are being indexed inside one another.
     keys_depth: usize,
@@ -261,12 +261,12 @@ fn run<'d>(
     Ok(output)
 }
 
-/// As bytes.
+/// The output as bytes.
 fn written(output: Output, program: &Program, kept: &mut Kept) -> RunResult<Vec<u8>> {
     encode(text(output, program, kept)?, program.output.writer.encoding)
 }
 
-/// As a string, before it is encoded.
+/// The output as a string, before it is encoded.
 fn text(mut output: Output, program: &Program, kept: &mut Kept) -> RunResult<String> {
     output.resolve_method(false).map_err(|error| error.located(program, None))?;
     match output {

@@ -15,7 +15,7 @@ struct Open<'d> {
     preserves: bool,
 }
 
-/// Section 3.4. A step per node.
+/// Copies a document without stripped whitespace (section 3.4). Charges a step per node.
 pub(crate) fn stripped(
     source: &Document,
     spaces: &Spaces,

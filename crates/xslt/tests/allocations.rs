@@ -5,7 +5,7 @@
 use xslt::{NoResolver, Params, Stylesheet};
 
 const REVERSE: &str = include_str!("data/reverse.xslt");
-/// Most allocations of the published stylesheet with a small document.
+/// Maximum number of allocations of the published stylesheet with a small document.
 const RUN_MAX: u64 = 30;
 /// The output and the node list of a loop grow with the document, by doubling.
 const ARRAYS: u64 = 2;
@@ -19,7 +19,7 @@ fn more_orders_take_no_more_allocations_than_the_growth_of_two_arrays() {
     assert!(many <= few + growth, "{many} allocations over a large document, {few} over a small");
 }
 
-/// Of the published stylesheet.
+/// The number of allocations of a run of the published stylesheet.
 fn allocations(orders: usize) -> u64 {
     let sheet = Stylesheet::compile(REVERSE.as_bytes(), &NoResolver).unwrap();
     let order = "<order><symbol>IBM</symbol><buyerID>john</buyerID><price>1</price><volume>2</volume></order>\n";

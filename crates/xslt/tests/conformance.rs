@@ -1,5 +1,5 @@
-//! The inventory of XSLT 1.0 and EXSLT, `data/*features.cases`: each case has its expected result, has a different one when
-//! its feature is disabled, and agrees with xsltproc. docs/conformance.md is generated from it.
+//! The inventory of XSLT 1.0 and EXSLT, `data/*features.cases`: each case has its expected result, has a different one
+//! when its feature is disabled, and agrees with xsltproc. docs/conformance.md is generated from it.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
 
@@ -29,7 +29,7 @@ const OF_EMBEDDED_SHEETS: &[&str] = &["xsl:stylesheet/@id", "xsl:transform/@id"]
 const DIFFERS: &str = "(libxslt differs)";
 
 struct Case {
-    /// Section and name.
+    /// Section and name of the case.
     head: &'static str,
     sheet: String,
     source: &'static str,

@@ -1,5 +1,6 @@
-//! Generated stylesheets and documents, whose results must agree with those of `xsltproc`. All seeds are fixed. A few small
-//! ones are kept with their results in `data/generated.cases`, so that they are checked without `xsltproc` as well.
+//! Generated stylesheets and documents, whose results must agree with those of `xsltproc`. All seeds are fixed. A few
+//! small ones are kept with their results in `data/generated.cases`, so that they are checked without `xsltproc` as
+//! well.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -180,8 +181,8 @@ fn xsltproc(folder: &tempfile::TempDir, sheet: &str, source: &str) -> Result<Str
     Ok(bare(&String::from_utf8(run.stdout).unwrap()))
 }
 
-/// By expanded names, with namespaces in scope. Prefixes, the order of attributes and of declarations, and the form of empty
-/// elements are free.
+/// A form for comparison, with expanded names and namespaces in scope. Prefixes, the order of attributes and of
+/// declarations, and the form of empty elements are free.
 fn plain(text: &str) -> String {
     let document = xml::Document::parse(text.as_bytes()).unwrap();
     let mut out = String::new();

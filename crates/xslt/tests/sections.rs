@@ -1,6 +1,6 @@
 //! Cases for each section of the recommendation and the published stylesheets, compared with `xsltproc`.
 //!
-//! For cases marked `libxslt differs` its result is different: `data/differences.cases` explains why, by section.
+//! Cases marked `libxslt differs` have another result there: `data/differences.cases` explains why, by section.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -83,7 +83,7 @@ fn canonical(text: &str) -> String {
     }
 }
 
-/// Of one thread, one after the other.
+/// The results of runs on one thread, one after the other.
 fn transformed(runs: &[(&Stylesheet, &str)]) -> Vec<Result<String, String>> {
     let run = |(sheet, source): &(&Stylesheet, &str)| {
         let source = Document::parse(source.as_bytes()).unwrap();

@@ -1,4 +1,4 @@
-//! Which crate may use what (ARCHITECTURE.md, direction rules), as tables.
+//! The direction rules of ARCHITECTURE.md as tables: the crates, modules and functions that each crate may use.
 
 use std::path::Path;
 
@@ -190,7 +190,7 @@ fn touches(mention: &Mention, pattern: &str) -> bool {
     whole && mention.matches(pattern)
 }
 
-/// What was read from `file`; a file that is not Rust becomes a finding.
+/// Unwraps the paths or lines read from `file`. A file that is not Rust becomes a finding.
 pub(super) fn parsed<T>(read: syn::Result<T>, file: &Path, found: &mut Vec<Finding>) -> Option<T> {
     read.map_err(|error| {
         found.push(Finding {
@@ -311,7 +311,7 @@ pub(super) mod tests {
         }
         let files: Vec<PathBuf> = files.iter().map(|(file, _)| PathBuf::from(file)).collect();
         let packages = workspace::packages(&root, &files).unwrap();
-        Tree { root, files, packages }
+        Tree::new(root, files, packages)
     }
 
     fn check(rule: fn(&Tree) -> Vec<Finding>, file: &str, text: &str, lines: &[usize]) {

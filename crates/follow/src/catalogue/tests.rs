@@ -1,4 +1,4 @@
-//! Each test applies batches of changes; `check` compares what is served at the end.
+//! Each test applies batches of changes; `check` compares the parts that are served at the end.
 
 use formats::openapi::Outcome;
 use model::ArtefactKind;

@@ -1,5 +1,4 @@
-//! API descriptions and artefacts: finding the ones that an event is about, reading them, and applying the
-//! result.
+//! API descriptions and artefacts: finds the ones that an event concerns, reads them, and applies the result.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -25,10 +24,9 @@ use crate::shared::Shared;
 use crate::tracked::{Locations, Node};
 use crate::walk::{self, Roots, Version, Versions};
 
-/// From this number of files on, several threads read them, which happens only when everything is
-/// loaded.
+/// Number of files from which several threads read them, which is reached only when everything is loaded.
 const FILES_FOR_THREADS_MIN: usize = 64;
-/// Files per batch. What they contain is recorded after each, which bounds the memory for what is not recorded yet.
+/// Files per batch. Results are recorded after each batch, which bounds the memory for pending results.
 const BATCH_FILES: usize = 256;
 
 /// The state of one file.
@@ -38,12 +36,12 @@ enum FileState {
     Same(Version, Node),
     Read(Version, Node, u64, Box<Reading>),
     Unreadable(String),
-    /// It changed while it was read.
+    /// The file changed while it was read.
     Busy,
 }
 
 impl FileState {
-    /// Whether it was read and is valid on its own, now or the last time.
+    /// Whether the file was read and is valid by itself, now or at the last time.
     fn may_be_served(&self) -> bool {
         match self {
             Self::Same(..) => true,
@@ -52,7 +50,7 @@ impl FileState {
         }
     }
 
-    /// Replaces the subscriptions of an application by equal ones that are known.
+    /// Replaces the subscriptions of an application by equal shared ones.
     fn share(&mut self, shared: &Shared) {
         if let Self::Read(_, _, _, reading) = self {
             reading.content.share(shared);
@@ -113,7 +111,7 @@ impl Follower {
         self.roots().select(&file).then_some(file)
     }
 
-    /// Reads all files again if some were rejected without plans that are there now.
+    /// Reads all files again if some were rejected for lack of plans that exist now.
     pub(super) fn reread_files_with_new_plans(&mut self) {
         if std::mem::take(&mut self.reread_files) {
             let mut work = Work::default();
@@ -132,7 +130,7 @@ impl Follower {
         for parent in parents(&all) {
             watcher.iter_mut().for_each(|watcher| watcher.watch(&parent));
         }
-        // Those of a reload are read with the files.
+        // A reload reads the versions together with the files.
         let versions = if why == Walk::Reload { Versions::Unread } else { Versions::Read };
         let walked = walk::walk(&roots, versions, &mut |folder| {
             watcher.iter_mut().for_each(|watcher| watcher.watch(folder));
@@ -263,7 +261,7 @@ impl Follower {
             });
             let changes = changes.collect();
             all.extend(self.catalogue.apply(changes));
-            // What is rejected leaves the version of the snapshot in use.
+            // A rejected file leaves the version of the snapshot in use.
             back.retain(|file| !self.catalogue.is_rejected(file));
             for file in back {
                 self.not_restored(&file);
@@ -273,12 +271,12 @@ impl Follower {
         all
     }
 
-    /// Posts the diagnostics of what was applied, and has it saved.
+    /// Posts the diagnostics of the applied files, and schedules a snapshot.
     pub(super) fn post_touched(&mut self, applied: &mut Applied) {
         if self.take_served() {
             self.save_later();
         }
-        // A later batch may have freed what an earlier one waited for.
+        // A later batch may have freed a claim that an earlier one waited for.
         applied.rejected.retain(|file| self.catalogue.is_rejected(file));
         let read = applied.touched.iter().filter_map(|file| self.references.get(file)).flatten();
         let read = read.filter(|file| self.catalogue.knows(file));
@@ -291,7 +289,7 @@ impl Follower {
         }
     }
 
-    /// Records the state of a file. `None`: nothing to apply.
+    /// Records the state of a file. `None` if there is nothing to apply.
     fn record(&mut self, file: &Arc<Path>, state: FileState) -> Option<Found> {
         let is_root = || Roots::paths(&self.settings).any(|root| **root == **file);
         let is_part = || walk::is_description(file) && walk::is_part_of_project(file) && !is_root();
@@ -461,7 +459,7 @@ impl Follower {
     pub(super) fn watch_folders(&mut self, locations: &Locations) {
         let Some(watcher) = &mut self.watcher else { return };
         for folder in locations.iter().flatten().filter_map(|location| location.parent()) {
-            // The walk has watched its own.
+            // The walk already watches its own folders.
             if !self.folders.contains_key(folder) {
                 watcher.watch(folder);
             }
@@ -506,14 +504,14 @@ fn read_state(
     }
 }
 
-/// The metadata of a file, or of what a link leads to: one system call for most files, which are not links.
+/// The metadata of a file, or of a link's target. One system call for most files, which are not links.
 fn look(file: &Path) -> std::io::Result<(fs::Metadata, Node)> {
     let found = fs::symlink_metadata(file)?;
     if found.is_symlink() { Ok((fs::metadata(file)?, Node::Link)) } else { Ok((found, Node::File)) }
 }
 
-/// Calls `done` with each batch of `items` and the results of `each` for it, in their order. If there are many, one thread
-/// per CPU computes the next batches meanwhile; each is one batch ahead at most.
+/// Calls `done` with each batch of `items` and the results of `each` for it, in order. If there are many items, one
+/// thread per CPU computes the next batches meanwhile; each is at most one batch ahead.
 pub(super) fn in_parallel<I: Sync, T: Send>(
     items: &[I],
     batch: usize,

@@ -1,6 +1,6 @@
-//! Follows the applications and plans of the control plane: asks, applies what is new, and keeps it on disk.
+//! Follows the applications and plans of the control plane: requests changes, applies them, and stores them on disk.
 //!
-//! A plan of a file takes precedence over one of the same name.
+//! A plan from a file takes precedence over one of the same name.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -22,13 +22,13 @@ use crate::configuration::defaults;
 use crate::control_plane::{ControlPlane, Entry, FeedResponse, Full, KnownPlan, Log};
 use crate::part::Content;
 
-/// Entries of the file on the disk that are applied together, and how many of them a thread reads in one go.
+/// Number of stored entries that are applied together, and of those that a thread parses at a time.
 const BATCH: usize = 2_048;
 const SHARE: usize = 128;
 const BUG: &str = "Penstock failed to read this application; please report this as a bug";
 
 impl Follower {
-    /// Applies the setting, and reads what is kept of that control plane, of which each application names plans.
+    /// Applies the setting, and reads the stored applications and plans of that control plane.
     pub(super) fn configure_control_plane(&mut self) {
         let before = self.settings.plans.clone();
         self.follow_control_plane();
@@ -52,7 +52,7 @@ impl Follower {
         let Some(from) = wanted else { return };
         let (data, now) = (&self.settings.gateway.data, self.clock.now());
         if let Some(one) = self.control_plane.as_mut().filter(|one| one.is_ahead()) {
-            // The file would replace newer applications. Those of the transfer name the plans, too.
+            // The file would replace newer applications. The transfer has the plans too.
             return one.restart(now);
         }
         let is_known = self.control_plane.is_some();
@@ -72,7 +72,7 @@ impl Follower {
         }
     }
 
-    /// Applies what is kept on disk. Returns the number up to which all is known.
+    /// Applies the entries stored on disk. Returns the revision up to which they are complete.
     fn read_kept(&mut self) -> io::Result<u64> {
         let Some(one) = &self.control_plane else { return Ok(0) };
         let mut log = Log::of(one.log.folder(), &one.next.from.url);
@@ -96,7 +96,7 @@ impl Follower {
         Ok(revision)
     }
 
-    /// Returns whether any applications or plans are others than before.
+    /// Applies entries. Returns whether any applications or plans have changed.
     fn take_batch(
         &mut self,
         plans: &[PublishedPlan],
@@ -119,8 +119,7 @@ impl Follower {
         });
     }
 
-    /// Handles a response. `publish` is called if there are other applications or plans than before, and the disk waits for
-    /// it.
+    /// Handles a response. Calls `publish` if applications or plans have changed, before writing to disk.
     pub(super) fn on_response(
         &mut self,
         response: FeedResponse,
@@ -171,7 +170,8 @@ impl Follower {
         }
     }
 
-    /// Applies a response. After the last one of a transfer of everything, what is missing from it is removed.
+    /// Applies a response. After the last response of a whole transfer, applications and plans that it lacked are
+    /// removed.
     fn take_page(&mut self, page: &ApplicationPage) {
         let mut gone_plans = Vec::new();
         if let Some(one) = &mut self.control_plane {
@@ -207,7 +207,7 @@ impl Follower {
         }
     }
 
-    /// Takes over plans. An invalid one leaves the last version in use. Returns whether there are any.
+    /// Applies plans. An invalid one leaves the last version in use. Returns whether there were any.
     fn take_plans(&mut self, plans: &[PublishedPlan]) -> bool {
         let Some(one) = &mut self.control_plane else { return false };
         let mut gone = Vec::new();
@@ -236,7 +236,7 @@ impl Follower {
         !plans.is_empty()
     }
 
-    /// Adds the plans of the control plane to those of files. Returns whether any are others than before.
+    /// Adds the plans of the control plane to those of files. Returns whether any have changed.
     pub(super) fn merge_plans(&mut self) -> bool {
         let mut plans = self.file_plans.clone();
         let owners = &self.settings.gateway.plans.owners;
@@ -262,7 +262,7 @@ impl Follower {
         changed
     }
 
-    /// If there are plans that were not there `before`, what was rejected without them is to be read again.
+    /// Marks rejected applications and files for another reading if there are plans that did not exist `before`.
     pub(super) fn note_new_plans(&mut self, before: &Plans) {
         if self.settings.plans.names().any(|name| before.get(name).is_none()) {
             self.has_new_plans = true;
@@ -273,7 +273,7 @@ impl Follower {
         }
     }
 
-    /// Reads the applications again that were rejected, from the disk. Returns whether any others than before are served.
+    /// Reads rejected applications again, from disk. Returns whether the served applications have changed.
     pub(super) fn reread_rejected(&mut self) -> bool {
         let Some(one) = &self.control_plane else { return false };
         let is_rejected = |file: &&Arc<Path>| one.has(file) && self.catalogue.is_rejected(file);
@@ -293,7 +293,7 @@ impl Follower {
             }
         });
         if read.is_err() || log.check().is_err() || one.log.check().is_err() {
-            // What is missing in it may be newer.
+            // Entries that the file lacks may be newer.
             let now = self.clock.now();
             self.control_plane.iter_mut().for_each(|one| one.restart(now));
             return false;
@@ -327,7 +327,7 @@ impl Follower {
         self.apply(changes)
     }
 
-    /// Returns whether there were any.
+    /// Removes applications. Returns whether the served ones have changed.
     fn remove_applications(&mut self, files: Vec<Arc<Path>>) -> bool {
         self.apply(files.into_iter().map(|file| (file, Found::Removed)).collect()).changed
     }
@@ -393,7 +393,7 @@ mod tests {
         crate::follower::tests::follower(&folder.join("penstock.toml"))
     }
 
-    /// Starts a request. Returns the number that it is for what comes after.
+    /// Starts a request. Returns the revision after which it asks for changes.
     fn ask(follower: &mut Follower) -> u64 {
         let now = follower.clock.now();
         follower.control_plane.as_mut().unwrap().next.hurry(now);
@@ -411,7 +411,7 @@ mod tests {
         follower.on_response(FeedResponse { from, after, result }, |_| {});
     }
 
-    /// The next response: applications, each with its owner or, removed, without.
+    /// Handles the next response, with applications and their owners, empty for removed ones.
     fn take(follower: &mut Follower, revision: u64, applications: &[(&str, &str)], more: bool) {
         let after = ask(follower);
         let application = |(name, owner): &(&str, &str)| match *owner {
@@ -461,7 +461,8 @@ mod tests {
         fs::rename(&aside, &file).unwrap();
     }
 
-    /// The next response: plans, each with its number of requests or, removed, with 0; and applications with their plans.
+    /// Handles the next response, with plans and their number of requests, 0 for removed ones; and applications with
+    /// their plans.
     fn take_plans(
         follower: &mut Follower,
         revision: u64,
@@ -486,7 +487,7 @@ mod tests {
         respond(follower, after, &page);
     }
 
-    /// The requests that the plan `name` allows, in use.
+    /// The requests that the plan `name` in use allows.
     fn requests(follower: &mut Follower, name: &str) -> Option<u64> {
         let snapshot = follower.snapshot();
         Some(snapshot.plans.get(name)?.limits.first()?.amount)
@@ -498,7 +499,7 @@ mod tests {
         let mut follower = follower(folder.path());
         take_plans(&mut follower, 5, &[("p", 7)], &[("a", "P"), ("b", "Gold")]);
         assert_eq!(known(&follower), "a x, b x");
-        // Whoever reads it asks for everything.
+        // A follower that reads this file requests everything.
         fs::write(file(&follower), "damaged").unwrap();
         let before = Arc::clone(follower.catalogue.applications());
         take_plans(&mut follower, 7, &[("p", 8)], &[]);
@@ -524,7 +525,7 @@ mod tests {
         assert_eq!(known(&follower), "b x");
         take_plans(&mut follower, 7, &[("p", 7)], &[]);
         assert_eq!(known(&follower), "a x, b x");
-        // From a file as well.
+        // The same for applications in files.
         take_plans(&mut follower, 9, &[], &[("c", "q")]);
         assert_eq!(known(&follower), "a x, b x");
         let plan = "[[plan]]\nname = \"q\"\nlimits = []\n";

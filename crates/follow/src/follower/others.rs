@@ -140,7 +140,7 @@ impl Follower {
     pub(super) fn fetched(&mut self, fetched: Fetched) -> bool {
         let Fetched { name, source, result } = fetched;
         if !self.issuers.has(&name, &source) {
-            // Of an older configuration: its diagnostic would never be cleared.
+            // The fetch belongs to an older configuration, so its diagnostic would never be cleared.
             return false;
         }
         let offered = self.offer(&name, &source, result);
@@ -216,7 +216,7 @@ impl Follower {
         let key = session_key::find_or_generate;
         let find = |wanted: &VaultField| self.vault.find(wanted);
         let texts = &self.settings.gateway.plans.texts;
-        // Until the file was readable once: its removal is a change like any other then.
+        // Only until the file was readable once; from then on its removal is an ordinary change.
         let saved = |_: &Settings, file: &Path| {
             let of_file = texts.iter().find(|one| one.file == *file && one.is_restored);
             of_file.map(|one| one.text.clone())
@@ -277,7 +277,7 @@ impl Follower {
             if std::mem::take(&mut self.has_new_plans) {
                 self.reread_rejected();
             }
-            // With other names, they are read anyway.
+            // If names of plans changed, the files are read anyway.
             self.reread_files = false;
         }
         let quotas_changed = plans_changed

@@ -1,4 +1,4 @@
-//! Snapshots on disk: when they are written, and what is taken from one at the start.
+//! Snapshots on disk: the schedule of writing, and the restoration at the start.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -21,25 +21,25 @@ use crate::issuers::Offer;
 use crate::snapshots::{self, Job, Texts, Written, diagnostic};
 use crate::walk::{self, Roots};
 
-/// In place of device and inode of a root that has been unavailable since the start.
+/// Stands for device and inode of a root that has been unavailable since the start.
 const UNAVAILABLE: (u64, u64) = (0, 0);
 
-/// The version of a description that a snapshot gets.
+/// The version of a description for snapshots.
 #[derive(Debug)]
 pub(super) struct Valid {
     text: u64,
-    /// What it refers to.
+    /// The files that the description refers to, with the hashes of their texts.
     references: Box<[(Arc<Path>, u64)]>,
 }
 
-/// When the next snapshot is written.
+/// The schedule of writing snapshots.
 #[derive(Debug, Default)]
 pub(super) struct Saving {
-    /// `None`: nothing has changed since the last one.
+    /// Time of the next snapshot; `None` without changes since the last one.
     due_us: Option<u64>,
     not_before_us: u64,
     in_progress: bool,
-    /// The folder of the last one.
+    /// The folder of the last snapshot, and its lock.
     lock: Option<(PathBuf, Arc<File>)>,
 }
 
@@ -59,7 +59,7 @@ impl Valid {
 }
 
 impl Follower {
-    /// Something that a snapshot contains has changed.
+    /// Schedules a snapshot, because its contents have changed.
     pub(super) fn save_later(&mut self) {
         if self.settings.snapshot.is_some() && self.saving.due_us.is_none() {
             let wait_us = 1_000 * u64::from(limits::SNAPSHOT_QUIET_MS);
@@ -67,7 +67,7 @@ impl Follower {
         }
     }
 
-    /// Takes over the versions that are served now: a snapshot gets no other. Returns whether there were any.
+    /// Records the versions that are served now, which are the only ones in a snapshot. Returns whether there were any.
     pub(super) fn take_served(&mut self) -> bool {
         let catalogue = &self.catalogue;
         let served: Vec<_> =
@@ -146,7 +146,7 @@ impl Follower {
             let wait_us = 1_000 * u64::from(limits::SNAPSHOT_RETRY_MS);
             self.saving.due_us.get_or_insert(now.mono_us.saturating_add(wait_us));
         }
-        // Those are no reason to write again.
+        // These problems are no reason to write again.
         problems.extend(result.into_iter().flat_map(|written| written.problems));
         let help = "check the folder, its permissions and its space";
         let diagnostics = problems.into_iter().map(|message| Diagnostic {
@@ -156,10 +156,10 @@ impl Follower {
         self.post(&folder, diagnostics.collect());
     }
 
-    /// Takes what is missing at the start from the newest snapshot that is whole.
+    /// Restores sources that are unavailable at the start from the newest undamaged snapshot.
     ///
     /// # Errors
-    /// A source cannot be read, and all snapshots are damaged.
+    /// If a source cannot be read, and all snapshots are damaged.
     pub(super) fn restore(&mut self) -> Result<(), ConfigurationError> {
         let Some(folder) = self.settings.snapshot.clone() else { return Ok(()) };
         let roots: Vec<PathBuf> = Roots::paths(&self.settings).cloned().collect();
@@ -228,7 +228,7 @@ impl Follower {
         doubtful
     }
 
-    /// Offers the saved keys to the issuers that have none. Returns how many accepted them.
+    /// Offers the saved keys to issuers without keys. Returns the number of issuers that accepted them.
     fn restore_keys(&mut self, texts: &Texts<'_>) -> usize {
         let mut restored: usize = 0;
         for (name, source, saved_as) in self.issuers.keyless() {
@@ -240,13 +240,13 @@ impl Follower {
         restored
     }
 
-    /// Serves the files of `away` as they were saved. Returns how many.
+    /// Serves the saved files of `away`. Returns their number.
     fn restore_files(&mut self, saved: &Saved<'_>, texts: &Texts<'_>, away: &[PathBuf]) -> usize {
         let rules = Rules::of(&self.settings, &self.fetch, &self.hashing);
         let mut changes = Vec::new();
         let roots: Vec<(&PathBuf, PathBuf)> =
             away.iter().map(|root| (root, snapshots::absolute(root))).collect();
-        // As the configuration names it now.
+        // The path as the configuration names it now.
         let path = |saved: &Path| {
             roots.iter().find_map(|(root, absolute)| {
                 let below = saved.strip_prefix(absolute).ok()?;
@@ -273,14 +273,14 @@ impl Follower {
         self.held.extend(away.iter().map(|root| (root.clone(), UNAVAILABLE)));
         let files = self.restored.len();
         let mut applied = self.catalogue.apply(changes);
-        // They are in a snapshot already.
+        // The restored versions are already in a snapshot.
         self.take_served();
         self.post_touched(&mut applied);
         self.status.set_restored(files);
         files
     }
 
-    /// A file is served from its source again, or is gone.
+    /// Records that a file is served from its source again, or was removed.
     pub(super) fn not_restored(&mut self, file: &Path) {
         if !self.restored.is_empty() && self.restored.remove(file) {
             self.status.set_restored(self.restored.len());

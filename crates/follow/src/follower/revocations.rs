@@ -1,4 +1,4 @@
-//! Follows the revocations of issuers: asks, hands what is new to the snapshot, and keeps it on disk.
+//! Follows the revocations of issuers: requests them, adds them to the snapshot, and stores them on disk.
 
 use std::io;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use crate::kept::Kept;
 use crate::revocations::{Asked, Followed};
 
 impl Follower {
-    /// Applies the issuers of the settings. What is known of those that are the same stays in use.
+    /// Applies the issuers of the settings. Revocations of unchanged issuers stay in use.
     pub(super) fn configure_revocations(&mut self) {
         let mut before = std::mem::take(&mut self.followed);
         let issuers = self.settings.issuers.clone();
@@ -58,7 +58,7 @@ impl Follower {
         }
     }
 
-    /// Handles a response. `publish` is called if there are other revoked tokens than before, and the disk waits for it.
+    /// Handles a response. Calls `publish` if the revoked tokens have changed, before writing to disk.
     pub(super) fn revoked(&mut self, asked: Asked, publish: impl FnOnce(&mut Self)) {
         let Some(index) = self.followed.iter().position(|(one, _)| one.has_asked(&asked)) else {
             return;
@@ -81,7 +81,7 @@ impl Follower {
         self.post_revocations(&name, problem);
     }
 
-    /// Writes `page` to disk, and what could not be written before. Returns what went wrong.
+    /// Writes `page` to disk, and the pages that could not be written before. Returns the problem, if any.
     fn keep(&mut self, index: usize, page: Option<RevocationPage>) -> Option<String> {
         let (followed, kept) = self.followed.get_mut(index)?;
         let known = RevocationPage { revision: followed.next.revision, revoked: Vec::new() };

@@ -1,4 +1,4 @@
-//! Follows secrets in Vault: starts rounds of requests, and reads the configuration again with what they found.
+//! Follows secrets in Vault: starts rounds of requests, and reads the configuration again with the new secrets.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ impl Follower {
         }
     }
 
-    /// Starts the round that is due. Its thread is short-lived.
+    /// Starts the round that is due, on a short-lived thread.
     pub(super) fn ask_vault(&mut self) {
         let Some(job) = self.vault.pop_due(self.clock.now().mono_us) else { return };
         let (ask, sender) = (Arc::clone(&self.ask_vault), self.sender.clone());
@@ -34,7 +34,7 @@ impl Follower {
         }
     }
 
-    /// Handles the end of a round. Returns whether secrets are others than before.
+    /// Handles the end of a round. Returns whether any secret has changed.
     pub(super) fn on_vault(&mut self, outcome: Outcome) -> bool {
         let found = self.vault.conclude(outcome, self.clock.now());
         let diagnostic = |problem| Diagnostic {

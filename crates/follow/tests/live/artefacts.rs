@@ -76,7 +76,7 @@ fn files_of_a_project_are_followed_but_not_its_builds() {
     scene.until("/a gov:/mi-resources/xslt/a.xslt");
 }
 
-/// Of an artefact of the files, which the gateway reports.
+/// Whether an artefact of the snapshot has a problem that contains `text`.
 fn has_problem(snapshot: &Snapshot, text: &str) -> bool {
     let mut problems = snapshot.artefacts.artefacts.iter().flat_map(|one| &one.problems);
     problems.any(|problem| problem.to_string().contains(text))
@@ -135,7 +135,7 @@ impl Scene {
     }
 }
 
-/// Name and XML.
+/// Name and XML of a proxy.
 fn proxy(name: &str) -> (String, String) {
     let xml = format!(
         "<proxy xmlns=\"http://ws.apache.org/ns/synapse\" name=\"{name}\"><target><inSequence/></target></proxy>"

@@ -1,4 +1,4 @@
-//! Applications, from files and from a control plane: who may use which APIs, under which plans.
+//! Applications, from files and from a control plane: credentials, and the APIs that they may use under which plans.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -60,12 +60,12 @@ pub fn read_published(
     };
     let found = found.filter(|_| !report.has_errors());
     let mut diagnostics = report.finish(file);
-    // There is no text that a position could be in.
+    // The document has no text that a position could refer to.
     diagnostics.iter_mut().for_each(|diagnostic| diagnostic.place = None);
     (found, diagnostics)
 }
 
-/// The value of `member`. Fails with the innermost member that is a number or null, which no key has.
+/// The value of `member` as TOML. Fails with the innermost member that is a number or null, which no key allows.
 fn toml_value<'a>(
     member: &'a str,
     value: &'a Value,
@@ -97,19 +97,19 @@ fn spanned<T>(value: T) -> Spanned<T> {
     Spanned::new(0..0, value)
 }
 
-/// What a control plane responds to a gateway that follows its applications.
+/// The response of a control plane to a gateway that follows its applications.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct ApplicationPage {
-    /// The number up to which all is known then.
+    /// The revision up to which all changes are known afterwards.
     pub revision: u64,
     /// The number with which the control plane last started.
     pub start: u64,
-    /// Whether these are all applications, or the first of them, instead of those that changed.
+    /// Whether these are all applications, or the first part of them, instead of changes.
     pub reset: bool,
     /// Whether there are more.
     pub more: bool,
     pub applications: Vec<PublishedApplication>,
-    /// Of an older control plane, none.
+    /// Plans; an older control plane sends none.
     #[serde(default)]
     pub plans: Vec<PublishedPlan>,
 }
@@ -126,9 +126,9 @@ impl ApplicationPage {
 /// A plan of a control plane.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PublishedPlan {
-    /// In lower case.
+    /// The name in lower case.
     pub name: String,
-    /// `None`: it was removed.
+    /// The document; `None` if it was removed.
     pub plan: Option<Value>,
 }
 
@@ -136,7 +136,7 @@ pub struct PublishedPlan {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PublishedApplication {
     pub name: String,
-    /// `None`: it was removed.
+    /// The document; `None` if it was removed.
     pub application: Option<Value>,
 }
 
@@ -216,7 +216,7 @@ fn keys(table: &Table<'_>, report: &mut Report) -> Vec<ApplicationKey> {
     keys
 }
 
-/// `addresses` and `referers`, of an API key.
+/// `addresses` and `referers` of an API key.
 fn permitted(
     table: &Table<'_>,
     credential: &KeyCredential,
@@ -250,7 +250,7 @@ fn api_key(text: &str, place: Place, report: &mut Report) -> Option<KeyCredentia
     hash.map(KeyCredential::ApiKeySha256)
 }
 
-/// The hash that these hexadecimal digits are.
+/// The hash in these hexadecimal digits.
 pub(crate) fn sha256(text: &str) -> Option<[u8; 32]> {
     let digits = text.as_bytes();
     let mut hash = [0; 32];

@@ -1,4 +1,4 @@
-//! `[backend_jwt]`: the JWT by which upstreams learn who the caller is.
+//! `[backend_jwt]`: the JWT that identifies the caller to upstreams.
 
 use base::limits;
 use jose::{KeyError, KeySet, SigningKey};

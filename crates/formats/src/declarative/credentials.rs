@@ -1,4 +1,4 @@
-//! `[[credential]]`: with what the gateway authenticates itself at upstreams.
+//! `[[credential]]`: the gateway's credentials at upstreams.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::{Outside, issuers, secret};
 use crate::openapi::cors::is_token;
 use crate::report::{Report, shorten};
 
-/// In place of a secret that was not read from Vault yet, while the rest is checked.
+/// Stands for a secret that was not read from Vault yet, while the rest is checked.
 const UNREAD: &[u8] = b"unread";
 
 #[derive(Clone, Copy)]
@@ -23,7 +23,7 @@ enum Type {
     Aws,
 }
 
-/// By name.
+/// The credentials by name.
 pub(super) fn read(
     root: &Table<'_>,
     outside: &Outside<'_>,
@@ -77,7 +77,7 @@ struct Secrets<'a> {
 }
 
 impl Secrets<'_> {
-    /// The secret under `key`, which can be sent in a header field. `name`: that of `key` in the manual.
+    /// The secret under `key`, which can be sent in a header field. `name` is the name of `key` in the manual.
     fn read(&mut self, key: &str, name: &'static str, report: &mut Report) -> Option<Vec<u8>> {
         match secret::read_anywhere(self.table, key, name, self.outside, report)? {
             Secret::Known(secret) => sound(secret, self.table, key, report),
@@ -89,7 +89,7 @@ impl Secrets<'_> {
     }
 }
 
-/// Reports those of `keys` that are missing.
+/// Reports the missing ones of `keys`.
 fn required(table: &Table<'_>, keys: &[&str], report: &mut Report) {
     for key in keys.iter().filter(|key| table.get(key).is_none()) {
         report.error(table.place, format!("[[credential]] has no `{key}`"), format!("add `{key}`"));

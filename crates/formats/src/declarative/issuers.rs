@@ -65,12 +65,12 @@ pub(super) fn read(
             passwords,
             revocations,
         };
-        issuers.push(issuer); // If a part is missing, that is an error, and the settings are not used.
+        issuers.push(issuer); // A missing part is an error, so the settings are not used.
     }
     issuers
 }
 
-/// `issuer`: both the `iss` of its tokens and the URL of its discovery document.
+/// `issuer`: both the `iss` of the issuer's tokens and the URL of its discovery document.
 fn discovered<'t>(table: &Table<'t>, report: &mut Report) -> Option<(&'t str, Place)> {
     let (text, place) = table.text("issuer", report)?;
     if let Some(iss) = table.get("iss") {
@@ -148,7 +148,7 @@ pub(super) fn control_plane(
     Some(Feed { url, client_id, client_secret })
 }
 
-/// `url`, `client_id` and `client_secret` of an endpoint that the gateway asks as a client of its own.
+/// `url`, `client_id` and `client_secret` of an endpoint that the gateway uses with its own credentials.
 fn asked(
     inner: &Table<'_>,
     (key, secret, what): (&str, &'static str, &str),
@@ -219,8 +219,9 @@ fn algorithms(table: &Table<'_>, report: &mut Report) -> Vec<Algorithm> {
     found
 }
 
-/// One of `issuer`, `jwks`, `pem` and `secret`, or none with `introspection`; and only algorithms that match it: a public
-/// key must never be used as a shared secret. Source: RFC 8725 sections 2.1 and 3.1.
+/// The source of the keys: exactly one of `issuer`, `jwks`, `pem` and `secret`, or none with `introspection`. The
+/// algorithms must match it, because a public key must never be used as a shared secret. Source: RFC 8725 sections 2.1
+/// and 3.1.
 fn keys(
     table: &Table<'_>,
     algorithms: &[Algorithm],
@@ -282,7 +283,7 @@ pub(super) fn jwks(
     fetched_safely(text, place, "keys fetched", report).then(|| KeySource::JwksUrl(text.to_owned()))
 }
 
-/// Whether nobody on the way can read or replace `what`.
+/// Checks that `what` is protected in transit.
 pub(super) fn fetched_safely(url: &str, place: Place, what: &str, report: &mut Report) -> bool {
     match crate::address::is_confidential(url) {
         Ok(true) => return true,
@@ -321,7 +322,7 @@ fn secret(
     Some(KeySource::Secret(bytes))
 }
 
-/// At least the length of the hash. Source: RFC 7518 section 3.2.
+/// Shortest secret of an algorithm, in bytes: the length of the hash. Source: RFC 7518 section 3.2.
 fn bytes_min(algorithm: Algorithm) -> usize {
     match algorithm {
         Algorithm::Hs256 => 32,

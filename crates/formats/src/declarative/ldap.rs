@@ -6,7 +6,7 @@ use super::table::Table;
 use super::{Outside, issuers, secret};
 use crate::report::{Report, shorten};
 
-/// Claims that tokens have by themselves, or that say what they are: gateways act on them.
+/// Claims that every token has, or that determine its kind; gateways act on them.
 const RESERVED: [&str; 31] = [
     "active",
     "acr",
@@ -91,7 +91,7 @@ fn urls(table: &Table<'_>, start_tls: bool, report: &mut Report) -> Vec<String> 
 }
 
 fn check_url(url: &str, place: Place, start_tls: bool, report: &mut Report) {
-    // As URLs of HTTP, which have the same hosts and ports.
+    // Parsed as URLs of HTTP, which have the same syntax of hosts and ports.
     let (as_http, after) = match url.split_once("://") {
         Some(("ldaps", after)) if start_tls => {
             let message = format!("`{}` and `start_tls` exclude each other", shorten(url));

@@ -1,4 +1,4 @@
-//! `[[login]]`: where browsers sign in.
+//! `[[login]]`: the providers where browsers sign in.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::table::Table;
 use super::{Outside, issuers, secret};
 use crate::report::{Report, shorten, suggest};
 
-/// `issuers`: those that are configured, of which each login needs one.
+/// `issuers` are the configured ones. Each login needs one of them.
 pub(super) fn read(
     root: &Table<'_>,
     issuers: &[IssuerSettings],
@@ -80,7 +80,7 @@ fn login(
     })
 }
 
-/// Those that are asked for. Without `openid`, there would be no ID token.
+/// The requested scopes. Without `openid`, the provider would send no ID token.
 pub(super) fn scopes(table: &Table<'_>, report: &mut Report) -> Vec<String> {
     const OPENID: &str = "openid";
     let listed = table.texts("scopes", report).unwrap_or_default();
@@ -104,7 +104,7 @@ fn after_logout(table: &Table<'_>, report: &mut Report) -> String {
     path.to_owned()
 }
 
-/// Empty: the one in the data folder.
+/// The key; empty for the one in the data folder.
 fn key(table: &Table<'_>, outside: &Outside<'_>, report: &mut Report) -> Vec<u8> {
     let Some(key) = secret::read(table, "key", "login.key", outside, report) else {
         return Vec::new();
@@ -117,7 +117,7 @@ fn key(table: &Table<'_>, outside: &Outside<'_>, report: &mut Report) -> Vec<u8>
     key
 }
 
-/// `None`: they are discovered.
+/// The configured endpoints; `None` if they are discovered.
 fn endpoints(table: &Table<'_>, report: &mut Report) -> Option<SignInEndpoints> {
     let keys = ["authorize_url", "token_url", "logout_url", "revoke_url"];
     let [authorize, token, logout, revoke] = keys.map(|key| table.text(key, report));

@@ -45,9 +45,9 @@ pub(crate) use plans::{check_name as check_plan, period_of};
 pub use render::{ControlPlane, FirstStart, render_default};
 pub use services::check_plans as check_service_plans;
 
-/// Reads the configuration file. Relative paths are joined to the folder of `file`. `env` and
-/// `read_file` read secrets from an environment variable or a file; the latter's error is for a
-/// diagnostic. `vault` returns what was read from Vault. The settings are absent if any diagnostic is an error.
+/// Reads the configuration file. Relative paths are joined to the folder of `file`. `env` and `read_file` read secrets
+/// from an environment variable or a file; the latter's error is for a diagnostic. `vault` returns the values read from
+/// Vault. The settings are absent if any diagnostic is an error.
 #[must_use]
 pub fn read(
     file: &Path,
@@ -65,14 +65,14 @@ pub fn read(
     (settings, report.finish(file))
 }
 
-/// Access to what the file refers to.
+/// Access to the files, variables and secrets that the file refers to.
 struct Outside<'a> {
     /// The folder of the file.
     folder: PathBuf,
     env: &'a dyn Fn(&str) -> Option<String>,
     read_file: &'a dyn Fn(&Path) -> Result<Vec<u8>, String>,
     vault: &'a dyn Fn(&VaultField) -> Option<Vec<u8>>,
-    /// What the file refers to in Vault, as far as it was read.
+    /// The fields in Vault that the file refers to, collected while it is read.
     wanted: RefCell<BTreeSet<VaultField>>,
 }
 

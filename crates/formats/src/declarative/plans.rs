@@ -1,4 +1,4 @@
-//! Files of plans: `plans.toml`, and `policies.yaml` of API Microgateway.
+//! Plan files: `plans.toml`, and `policies.yaml` of API Microgateway.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -60,7 +60,7 @@ const EVENT_PLANS: &[&str] = &[
     "AsyncWHBronze",
 ];
 
-/// A plan as it was read, with its place, and the limits of requests that meet conditions.
+/// A plan with its place, and limits for requests that meet conditions.
 type Found = (Plan, Place, Vec<(Vec<Condition>, Vec<Limit>)>);
 
 /// The plans that WSO2 ships.
@@ -80,17 +80,17 @@ pub fn shipped() -> Plans {
     plans
 }
 
-/// What files of plans have.
+/// The contents of plan files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReadPlans {
-    /// Those of the files, and those that WSO2 ships.
+    /// The plans of the files, and those that WSO2 ships.
     pub plans: Plans,
     /// The file of each plan, by its name in lower case.
     pub owners: BTreeMap<String, PathBuf>,
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// Reads files of plans: their content, or why they cannot be read.
+/// Reads plan files, given their content or the reason why they cannot be read.
 #[must_use]
 pub fn read_plans(files: &[(PathBuf, Result<Vec<u8>, String>)]) -> ReadPlans {
     let mut plans = shipped();
@@ -127,15 +127,15 @@ pub fn read_plans(files: &[(PathBuf, Result<Vec<u8>, String>)]) -> ReadPlans {
     ReadPlans { plans, owners, diagnostics }
 }
 
-/// Reads a plan of a control plane, which has the keys of `[[plan]]` in JSON. Diagnostics are about `file`. It is absent if
-/// any of them is an error.
+/// Reads a plan of a control plane, which has the keys of `[[plan]]` in JSON. Diagnostics are about `file`. The plan is
+/// absent if any of them is an error.
 #[must_use]
 pub fn read_published_plan(file: &Path, document: &Value) -> (Option<Plans>, Vec<Diagnostic>) {
     let (mut report, mut plans) = (Report::new(file), Plans::default());
     match toml::to_string(&json!({ "plan": [document] })) {
         Ok(text) => {
             let text = Ok(text.into_bytes());
-            // The name of a plan may end like that of a file of another format.
+            // The path is empty, since the name of a plan may end like that of a file of another format.
             let found = read(Path::new(""), &text, (&mut plans, &mut Vec::new()), &mut report);
             found.into_iter().for_each(|found| insert(&mut plans, found));
         }
@@ -143,12 +143,12 @@ pub fn read_published_plan(file: &Path, document: &Value) -> (Option<Plans>, Vec
     }
     let plans = Some(plans).filter(|_| !report.has_errors());
     let mut diagnostics = report.finish(file);
-    // There is no text that a position could be in.
+    // The document has no text that a position could refer to.
     diagnostics.iter_mut().for_each(|diagnostic| diagnostic.place = None);
     (plans, diagnostics)
 }
 
-/// Why a control plane does not accept a plan.
+/// Checks a plan for a control plane.
 ///
 /// # Errors
 /// The first error of [`read_published_plan`].
@@ -161,10 +161,10 @@ pub fn check_published_plan(document: &Value) -> Result<(), String> {
     })
 }
 
-/// Adds a plan, and those of its groups of conditions.
+/// Adds a plan, and the plans of its condition groups.
 fn insert(plans: &mut Plans, (plan, _, groups): Found) {
     let group = |(at, (when, limits)): (usize, (Vec<Condition>, Vec<Limit>))| {
-        // No name of a plan has a line break.
+        // A line break makes the name unique, because no plan's name can contain one.
         let name = format!("{}\n{at}", plan.name);
         plans.insert(Plan { name: name.clone(), limits, burst: None });
         ConditionGroup { when, plan: name }
@@ -179,10 +179,10 @@ fn insert(plans: &mut Plans, (plan, _, groups): Found) {
     plans.insert(plan);
 }
 
-/// A custom rule, and where it is.
+/// A custom rule, and its place.
 type FoundRule<'f> = (&'f Path, Place, CustomRule);
 
-/// Reads a file. Returns its plans, and adds what else it has.
+/// Reads a file. Returns its plans, and adds its rules and other entries.
 fn read<'f>(
     file: &'f Path,
     text: &Result<Vec<u8>, String>,
@@ -247,7 +247,7 @@ pub(super) fn name(table: &Table<'_>, key: &str, report: &mut Report) -> Option<
     text(table, key, report).map(|(text, place)| (text.to_owned(), place))
 }
 
-/// The text of a key that is required.
+/// The text of a required key.
 pub(super) fn text<'t>(
     table: &Table<'t>,
     key: &str,
@@ -260,7 +260,7 @@ pub(super) fn text<'t>(
     table.text(key, report)
 }
 
-/// Reports a name that is not that of a plan.
+/// Reports a name that no plan has.
 pub(crate) fn check_name(name: &str, place: Place, plans: &[String], report: &mut Report) {
     if plans.iter().any(|plan| plan.eq_ignore_ascii_case(name)) {
         return;
@@ -299,7 +299,7 @@ fn plan(table: &Table<'_>, plans: &mut Plans, report: &mut Report) -> Option<Fou
     found.map(|(name, place)| (Plan { name, limits, burst }, place, groups))
 }
 
-/// `limits` of a plan, or of a group of conditions.
+/// `limits` of a plan, or of a condition group.
 fn limits_of(
     table: &Table<'_>,
     name: &'static str,
@@ -382,7 +382,7 @@ fn limit(table: &Table<'_>, plans: &mut Plans, report: &mut Report) -> Option<Li
     Some(Limit { quantity, amount, period_ms: period?, by })
 }
 
-/// `of`: which number of responses counts.
+/// `of`: the header field of responses that has the counted number.
 fn reported(table: &Table<'_>, plans: &mut Plans, report: &mut Report) -> Option<Quantity> {
     let (text, place) = table.text("of", report)?;
     let name = text.split_once(':').filter(|(kind, _)| *kind == "response_header");
@@ -458,7 +458,7 @@ fn period(text: &str) -> Option<u64> {
     period_of(count.parse().ok()?, unit)
 }
 
-/// So many units of time, in milliseconds.
+/// `count` units of time, in milliseconds.
 pub(crate) fn period_of(count: u64, unit: &str) -> Option<u64> {
     let unit = unit.to_ascii_lowercase();
     let (_, unit_ms) = UNITS.iter().find(|(names, _)| names.contains(&unit.as_str()))?;
@@ -466,7 +466,7 @@ pub(crate) fn period_of(count: u64, unit: &str) -> Option<u64> {
     (1..=limits::QUOTA_PERIOD_MS_MAX).contains(&period_ms).then_some(period_ms)
 }
 
-/// `policies.yaml`: a list of policies, or lists of them by what they are for.
+/// `policies.yaml`: a list of policies, or lists of them by type.
 fn policies(text: &[u8], report: &mut Report) -> Vec<Found> {
     let Some(tree) = tree::read(text, Keep::Everything, report) else { return Vec::new() };
     let lists: Vec<&Node<'_>> = match tree.as_map() {
@@ -494,7 +494,7 @@ fn policy(item: &Node<'_>, report: &mut Report) -> Option<Found> {
     let Some(first) = first.filter(|first| !first.key.trim().is_empty()) else {
         return report.reject(item.place, "a policy needs a name", "write `- NAME: {count: ...}`");
     };
-    // Its values are below the name, or beside it.
+    // The values of a policy are below its name, or beside it.
     let values = first.value.as_map().or(item.as_map())?;
     for member in values.iter().filter(|member| member.key_place != first.key_place) {
         match member.key.as_ref() {
@@ -535,7 +535,7 @@ fn policy(item: &Node<'_>, report: &mut Report) -> Option<Found> {
         period_ms: period_ms?,
         by: LimitBy::All,
     };
-    // As the tier of a token: what is above the count is admitted.
+    // If `stopOnQuotaReach` is false, requests above the count are admitted, as with the tier of a token.
     let stops = values.get("stopOnQuotaReach").and_then(Node::as_bool) != Some(false);
     let limits = if stops { vec![limit] } else { Vec::new() };
     let plan = Plan { name: first.key.clone().into_owned(), limits, burst: None };

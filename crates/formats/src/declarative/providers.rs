@@ -6,7 +6,7 @@ use super::table::Table;
 use super::{Outside, issuers, ldap, logins, secret};
 use crate::report::{Report, shorten};
 
-/// `trusted`: issuers whose users have names of the same form.
+/// `trusted` are the issuers whose users have names of the same form.
 pub(super) fn read(
     control: &Table<'_>,
     trusted: &[TrustedIssuer],
@@ -44,7 +44,7 @@ fn check_name((name, place): (&str, Place), others: &[&str], report: &mut Report
     }
 }
 
-/// Without its name.
+/// A provider, without its name.
 fn provider(table: &Table<'_>, outside: &Outside<'_>, report: &mut Report) -> Option<UserProvider> {
     let secret = client_secret(table, outside, report);
     let issuer = issuers::required(table, "issuer", report);

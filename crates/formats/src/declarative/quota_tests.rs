@@ -1,4 +1,4 @@
-//! Files of plans and applications.
+//! Plan files and application files.
 
 use std::path::{Path, PathBuf};
 

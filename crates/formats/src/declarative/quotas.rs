@@ -1,4 +1,4 @@
-//! `[quotas]`: where gateways share the counts of their limits.
+//! `[quotas]`: the server through which gateways share the counts of their limits.
 
 use model::{QuotaSettings, WhenDown};
 
@@ -41,7 +41,7 @@ fn url(table: &Table<'_>, report: &mut Report) -> Option<String> {
     let (text, place) = table.text("redis", report)?;
     let help = "write redis://HOST:6379, or rediss://HOST:6379 for TLS; a number of a database may follow: /1";
     let rest = text.strip_prefix("redis://").or_else(|| text.strip_prefix("rediss://"));
-    // It may contain a password, so it is not repeated.
+    // The URL may contain a password, so it is not repeated.
     let Some(rest) = rest else {
         return report.reject(place, "`redis` is not a URL of Redis or Valkey", help);
     };

@@ -1,7 +1,6 @@
 //! The configuration file of a first start.
 
-/// What differs between the files that `penstock up` writes on its first start. Paths are relative
-/// to the file.
+/// The variable parts of the file that `penstock up` writes on its first start. Paths are relative to the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FirstStart<'a> {
     /// `gateway.http` and `gateway.https`, as `address:port`.
@@ -21,9 +20,9 @@ pub struct FirstStart<'a> {
     /// Name of the issuer, and the `iss` of its tokens.
     pub issuer_name: &'a str,
     pub iss: &'a str,
-    /// Its JWKS file.
+    /// The issuer's JWKS file.
     pub jwks: &'a str,
-    /// Absent: no control plane.
+    /// The control plane, if any.
     pub control: Option<ControlPlane<'a>>,
 }
 
@@ -34,7 +33,7 @@ pub struct ControlPlane<'a> {
     pub https: &'a str,
     /// The private key of the JWKS file.
     pub key: &'a str,
-    /// The gateway's client there, and the file of its secret.
+    /// The gateway's client at the control plane, and the file of its secret.
     pub client_id: &'a str,
     pub client_secret: &'a str,
     /// The certificate of the control plane.
@@ -122,7 +121,7 @@ jwks = {jwks}               # a file or an https URL
     )
 }
 
-/// An endpoint of the control plane that the gateway asks as a client of its own.
+/// An endpoint of the control plane that the gateway uses with its own credentials.
 fn followed(control: &ControlPlane<'_>, path: &str) -> String {
     let url = quoted(&format!("https://{}{path}", control.https));
     let [id, secret] = [control.client_id, control.client_secret].map(quoted);

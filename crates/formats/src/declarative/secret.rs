@@ -9,7 +9,7 @@ use crate::report::{Report, shorten};
 /// A secret that may be in Vault.
 pub(super) enum Secret {
     Known(Vec<u8>),
-    /// It was not read from Vault yet.
+    /// A secret that was not read from Vault yet.
     Unread,
 }
 
@@ -29,7 +29,7 @@ pub(super) fn read(
     }
 }
 
-/// The same, or `{ vault = "PATH#FIELD" }`, if the manual lists it.
+/// As [`read`], or `{ vault = "PATH#FIELD" }` if the manual lists it.
 pub(super) fn read_anywhere(
     table: &Table<'_>,
     key: &str,

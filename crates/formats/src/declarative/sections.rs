@@ -87,7 +87,7 @@ pub(super) fn settings(
     settings
 }
 
-/// `state`: the folder that the configuration has for what the gateway keeps.
+/// `state` is the configured folder for the gateway's data.
 fn snapshot(
     table: &Table<'_>,
     state: Option<&Path>,
@@ -105,7 +105,7 @@ fn snapshot(
     directory.or_else(|| state.map(|state| state.join("snapshots")))
 }
 
-/// `others`: whether there is another section with listeners of its own, `[integration]` or `[control]`.
+/// `others` is true if another section has listeners of its own, `[integration]` or `[control]`.
 fn gateway(
     table: &Table<'_>,
     others: bool,
@@ -234,7 +234,7 @@ fn cors(table: &Table<'_>, report: &mut Report) -> Option<Cors> {
     })
 }
 
-/// The keys by which XML becomes JSON, and the properties of Synapse that they replace.
+/// The keys for the conversion of XML to JSON, and the properties of Synapse that they replace.
 const JSON_KEYS: [(&str, &str); 10] = [
     ("json_auto_primitive", "synapse.commons.json.output.autoPrimitive"),
     ("json_string_pattern", "synapse.commons.json.output.disableAutoPrimitive.regex"),
@@ -492,7 +492,7 @@ fn client_certificates(
     Some(ClientCertificates { ca: ca?, required: required.unwrap_or(false), forward, header })
 }
 
-/// Whether proxies and the gateway read something else in the field, which is removed from all requests.
+/// Whether the field has another meaning for proxies or the gateway. This one would be removed from all requests.
 fn has_other_meaning(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let others =

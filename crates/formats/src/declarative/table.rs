@@ -41,7 +41,7 @@ pub(super) fn text<'t>(bytes: &'t [u8], report: &mut Report) -> Option<&'t str> 
     text.ok()
 }
 
-/// One table of the file. `name` is its name in the manual; empty for the root.
+/// A table of the file. `name` is its name in the manual; empty for the root.
 #[derive(Clone, Copy)]
 pub(super) struct Table<'t> {
     /// The keys of the file.
@@ -136,7 +136,7 @@ impl<'t> Table<'t> {
         self
     }
 
-    /// As written in the file.
+    /// The table's name as written in the file.
     pub(super) fn heading(&self) -> String {
         manual::heading(self.name)
     }
@@ -248,7 +248,7 @@ impl<'t> Table<'t> {
         number
     }
 
-    /// One of `choices`.
+    /// A value among `choices`.
     pub(super) fn choice<T: Copy>(
         &self,
         key: &str,

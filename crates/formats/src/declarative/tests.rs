@@ -1,4 +1,4 @@
-//! penstock.toml: settings, diagnostics, and that the manual agrees with them.
+//! penstock.toml: settings, diagnostics, and agreement with the manual.
 
 use std::path::{Path, PathBuf};
 
@@ -275,7 +275,7 @@ file = "keys/secret"
 mount = "k8s/prod/"
 "#;
 
-/// Another way to log in at Vault, of which there can be one.
+/// A second login method at Vault, where only one is allowed.
 const APP_ROLE: &str = "[vault]
 url = \"https://vault.example\"
 [vault.approle]
@@ -677,13 +677,13 @@ fn the_file_of_a_first_start_has_no_diagnostics() {
     assert_eq!(load(&without).0.expect("it is complete").control, None);
 }
 
-/// `lines` follow a gateway with one listener: they begin on line 3.
+/// Checks `lines` after a gateway with one listener; they begin on line 3.
 #[track_caller]
 fn gateway(lines: &str, expect: &str) {
     check(&format!("[gateway]\nhttp = \"127.0.0.1:8280\"\n{lines}\n"), expect);
 }
 
-/// `lines` follow an issuer's name and claim: they begin on line 6.
+/// Checks `lines` after an issuer's name and claim; they begin on line 6.
 #[track_caller]
 fn issuer(lines: &str, expect: &str) {
     check(
@@ -694,7 +694,7 @@ fn issuer(lines: &str, expect: &str) {
     );
 }
 
-/// `expect`: for each error its position, and after ` > ` a phrase of the help.
+/// `expect` has the position of each error and, after ` > `, a phrase of the help.
 #[track_caller]
 fn check(text: &str, expect: &str) {
     let (settings, diagnostics) = load(text);
@@ -721,7 +721,7 @@ fn check(text: &str, expect: &str) {
     assert_eq!(settings.is_some(), expect.is_empty(), "{text}");
 }
 
-/// Of these tests, for nothing else.
+/// A key only for these tests.
 const SIGNING: &str = "-----BEGIN PRIVATE KEY-----
 MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgTL3dXhdrO7R9BdVG
 BeCEangdVytV54UlvkZdgmVNCqmhRANCAASRsydxg5v67/Bf88EIxu/rvfDdxPbH

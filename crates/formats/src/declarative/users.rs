@@ -1,4 +1,4 @@
-//! `[[user]]`: who may call APIs with a password.
+//! `[[user]]`: users who may call APIs with a password.
 
 use jose::PasswordHash;
 use model::User;

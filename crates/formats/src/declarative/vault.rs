@@ -1,4 +1,4 @@
-//! `[vault]`: where secrets are that are neither in files nor in the environment.
+//! `[vault]`: the server of secrets that are neither in files nor in the environment.
 
 use base::limits;
 use model::{VaultLogin, VaultSettings};
@@ -8,10 +8,10 @@ use super::table::Table;
 use super::{Outside, secret};
 use crate::report::Report;
 
-/// Where Kubernetes has the token of a pod's service account.
+/// The file in which Kubernetes provides the token of a pod's service account.
 const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
 
-/// To be called when everything that refers to it was read.
+/// Reads the section. To be called after everything that can refer to Vault was read.
 pub(super) fn read(
     table: &Table<'_>,
     outside: &Outside<'_>,
@@ -97,7 +97,7 @@ fn login(table: &Table<'_>, outside: &Outside<'_>, report: &mut Report) -> Optio
     Some(VaultLogin::Kubernetes { mount, role: name?, jwt })
 }
 
-/// One that can be sent in a header field and in JSON as it is.
+/// A secret that can be sent unescaped in a header field and in JSON.
 fn sendable(
     secret: Option<Vec<u8>>,
     table: &Table<'_>,

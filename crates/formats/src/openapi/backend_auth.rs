@@ -1,5 +1,5 @@
-//! `securityConfig` of an endpoint set: with what the gateway authenticates itself there. Source: API Microgateway, Choreo
-//! Connect, and API Manager's `endpoint_security`.
+//! `securityConfig` of an endpoint set: the gateway's credential there. Source: API Microgateway, Choreo Connect, and
+//! API Manager's `endpoint_security`.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ const KEYS: [&str; 13] = [
     "customParameters",
 ];
 
-/// `names`: those of the `[[credential]]` that are configured.
+/// `names` are the names of the configured `[[credential]]`s.
 pub(super) fn read(node: &Node<'_>, names: &[String], report: &mut Report) -> Option<BackendAuth> {
     let map = values::map(node, "securityConfig", report)?;
     for member in map.iter().filter(|member| !KEYS.contains(&member.key.as_ref())) {

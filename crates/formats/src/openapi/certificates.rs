@@ -1,4 +1,4 @@
-//! `x-penstock-client-certificates`: the certificates of clients that an API accepts.
+//! `x-penstock-client-certificates`: the client certificates that an API accepts.
 
 use std::sync::Arc;
 
@@ -14,7 +14,8 @@ use crate::tree::{Map, Node};
 const NAME: &str = "x-penstock-client-certificates";
 const KEYS: [&str; 2] = ["production", "sandbox"];
 
-/// A list for all endpoints, or a map of one for each type. `None`: the API accepts what the listener does.
+/// A list for all endpoints, or a map with a list for each type. `None` if the API accepts all certificates that the
+/// listener accepts.
 pub(super) fn read(
     root: &Map<'_>,
     refs: Refs<'_>,

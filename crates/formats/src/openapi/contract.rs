@@ -13,7 +13,7 @@ use crate::tree::{Keep, Map, Node, Value};
 /// The members of an operation that describe messages.
 const PARTS: [&str; 3] = ["parameters", "requestBody", "responses"];
 
-/// What to keep of a description: everything, if it may have the policy.
+/// The parts of a description to keep: everything, if it may have the policy.
 pub(super) fn keep(text: &[u8]) -> Keep {
     let name = SCHEMA_VALIDATION.as_bytes();
     let has_policy = text.windows(name.len()).any(|part| part == name);
@@ -35,7 +35,7 @@ pub(super) struct Described<'n> {
 }
 
 impl Described<'_> {
-    /// Hands the description to the policies that check it.
+    /// Passes the description to the policies that check it.
     pub(super) fn hand_over(&self, policies: &mut Policies, report: &mut Report) {
         let Some(contract) = self.contract(report) else { return };
         for flow in PolicyFlow::ALL {
@@ -57,7 +57,7 @@ impl Described<'_> {
         }
     }
 
-    /// `None`: an error was reported.
+    /// The description as JSON; `None` if an error was reported.
     fn contract(&self, report: &mut Report) -> Option<String> {
         let version = self.root.as_map().and_then(|root| root.get("openapi")?.as_text());
         let Some(version) = version else {
@@ -95,7 +95,7 @@ impl Described<'_> {
         is_complete.then(|| self.write(version, &refs))
     }
 
-    /// What a `$ref` leads to.
+    /// The target of a `$ref`.
     fn target(&self, text: &str) -> Result<(Vec<String>, &Node<'_>), (String, String)> {
         let reference = Reference::read(text, None)?;
         if reference.file.is_some() {
@@ -141,7 +141,7 @@ impl Described<'_> {
     }
 }
 
-/// What may contain schemas; examples do not.
+/// The children of a node that may contain schemas; examples do not.
 fn children<'n>(node: &'n Node<'_>, members: Members) -> Vec<(&'n Node<'n>, Members)> {
     match &node.value {
         Value::List(items) => items.iter().map(|item| (item, members)).collect(),
@@ -155,7 +155,7 @@ fn children<'n>(node: &'n Node<'_>, members: Members) -> Vec<(&'n Node<'n>, Memb
     }
 }
 
-/// As JSON. Recurses as deep as the reader does.
+/// Writes a node as JSON. Recurses as deep as the reader does.
 fn write(node: &Node<'_>, out: &mut String) {
     match &node.value {
         Value::Null | Value::Unread => out.push_str("null"),
@@ -183,7 +183,7 @@ fn write(node: &Node<'_>, out: &mut String) {
     }
 }
 
-/// Whether it is a number in JSON, too: YAML has others.
+/// Whether a number of YAML is also one of JSON.
 fn is_number(text: &str) -> bool {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let is_plain = digits.bytes().all(|byte| byte.is_ascii_digit() || b".eE+-".contains(&byte));
@@ -209,7 +209,7 @@ mod tests {
 
     use super::super::{Defaults, read};
 
-    /// What is reported about an operation, which begins at 8:3, with these lines; lines of help are left out.
+    /// Checks the diagnostics of an operation, which begins at 8:3, without lines of help.
     #[track_caller]
     fn check(version: &str, operation: &str, expect: &str) {
         let text = format!(

@@ -16,7 +16,7 @@ const CREDENTIALS: [&str; 2] =
     ["access-control-allow-credentials", "accessControlAllowCredentials"];
 const ENABLED: [&str; 1] = ["corsConfigurationEnabled"];
 
-/// Reads the rules. `None`: CORS is disabled, or not a map, which is reported.
+/// Reads the rules. `None` if CORS is disabled, or is not a map, which is reported.
 pub(super) fn read(node: &Node<'_>, report: &mut Report) -> Option<Cors> {
     let map = values::map(node, "x-wso2-cors", report)?;
     check_keys(map, report);
@@ -66,7 +66,7 @@ fn allowed((wanted, place): (bool, Place), origins: &[String], report: &mut Repo
     wanted
 }
 
-/// The origin and `com`, if it is one such as `https://*.com`.
+/// The origin and `com`, if the origin is like `https://*.com`.
 fn whole_domain(origin: &str) -> Option<(&str, &str)> {
     let (_, below) = origin.split_once("://*.")?;
     let domain = below.split(':').next()?;
@@ -158,7 +158,7 @@ pub(crate) fn header(text: &str) -> Result<String, address::Wrong> {
     ))
 }
 
-/// RFC 9110 section 5.6.2.
+/// Whether `text` is a token (RFC 9110 section 5.6.2).
 pub(crate) fn is_token(text: &str) -> bool {
     !text.is_empty()
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))

@@ -1,5 +1,4 @@
-//! The description as a whole: version, name, base path, hosts, and what applies to every
-//! operation.
+//! The description as a whole: version, name, base path, hosts, and settings for every operation.
 
 use std::path::Path;
 
@@ -222,7 +221,7 @@ impl<'n> Document<'n> {
         let explicit = named.iter().any(|name| self.root.get(name).is_some());
         let without = found.iter().any(|op| op.production.is_none() && op.sandbox.is_none());
         if explicit || !without || servers::name_a_host(servers) {
-            return; // Each has one, or what is wrong with its endpoints has been reported.
+            return; // Each operation has an endpoint, or the problem with its endpoints has been reported.
         }
         if !servers.is_empty() {
             servers::endpoints(servers, report);
@@ -231,7 +230,7 @@ impl<'n> Document<'n> {
         report.error(self.tree.place, "the API has no endpoint", servers::ADD_ENDPOINTS);
     }
 
-    /// Whether no credential can be valid that it accepts.
+    /// Whether none of the accepted credentials can be valid.
     fn is_closed(&self, security: &Security) -> bool {
         let Defaults { issuers_configured, applications_configured, users_configured, .. } =
             *self.defaults;

@@ -1,5 +1,5 @@
-//! Where requests go: `x-wso2-production-endpoints`, `x-wso2-sandbox-endpoints`,
-//! `x-wso2-endpoints`, else `servers`.
+//! The endpoints of requests: `x-wso2-production-endpoints`, `x-wso2-sandbox-endpoints`, `x-wso2-endpoints`, else
+//! `servers`.
 
 use std::net::IpAddr;
 
@@ -55,8 +55,7 @@ impl<'n> Upstreams<'n> {
         }
     }
 
-    /// Reads one endpoint set, written here or referred to by name. `None`: it is not valid, which
-    /// is reported.
+    /// Reads one endpoint set, written here or referred to by name. `None` if it is invalid, which is reported.
     pub(super) fn read(&mut self, member: &Member<'_>, report: &mut Report) -> Option<usize> {
         let node = match member.value.as_text() {
             Some(reference) => self.named(reference, member.value.place, report)?,
@@ -66,7 +65,7 @@ impl<'n> Upstreams<'n> {
         Some(self.index(upstream))
     }
 
-    /// Reads all named sets. Those that are not valid are reported.
+    /// Reads all named sets. Invalid ones are reported.
     pub(super) fn all_named(&mut self, report: &mut Report) -> Vec<(String, usize)> {
         let mut all = Vec::new();
         for (name, node) in self.named.clone() {

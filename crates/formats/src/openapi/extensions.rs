@@ -1,7 +1,7 @@
 //! Every extension that the reader knows: where it may appear, and whether it is supported.
 //!
-//! An unsupported extension is an error where ignoring it would weaken security, drop a limit or
-//! change what the API does; otherwise it is a warning.
+//! An unsupported extension is an error where ignoring it would weaken security, drop a limit or change the behaviour
+//! of the API; otherwise it is a warning.
 
 use crate::report::{Report, shorten, suggest};
 use crate::tree::{Map, Member, Node};
@@ -11,12 +11,12 @@ use crate::tree::{Map, Member, Node};
 pub(super) struct Level(u8);
 
 impl Level {
-    /// Where no extension belongs: `info`.
+    /// A place where no extension belongs: `info`.
     pub(super) const ELSEWHERE: Self = Self(0);
     pub(super) const API: Self = Self(1);
     pub(super) const PATH: Self = Self(2);
     pub(super) const OPERATION: Self = Self(4);
-    /// Where endpoints are listed.
+    /// The map that lists endpoints.
     pub(super) const SET: Self = Self(8);
     const ALL: Self = Self(1 | 2 | 4);
     const API_OR_OPERATION: Self = Self(1 | 4);
@@ -38,7 +38,7 @@ impl Level {
     }
 }
 
-/// Which values of an extension a row is about.
+/// The values of an extension that a row is about.
 #[derive(Clone, Copy, Debug)]
 enum Value {
     Any,
@@ -70,11 +70,11 @@ impl Value {
 enum Support {
     /// Another module reads it, and the gateway acts on it.
     Served,
-    /// Accepted without a diagnostic: it changes nothing that a gateway does.
+    /// Accepted without a diagnostic, because it does not concern gateways.
     Accepted,
-    /// Not supported, and safe to ignore: a warning.
+    /// Unsupported but safe to ignore: a warning.
     Warning,
-    /// Not supported, and not safe to ignore: an error.
+    /// Unsupported and not safe to ignore: an error.
     Error,
 }
 
@@ -84,9 +84,9 @@ struct Row {
     level: Level,
     value: Value,
     support: Support,
-    /// What it does; for an unsupported one, what happens without it.
+    /// The effect of the extension; for an unsupported one, the consequence of its absence.
     note: &'static str,
-    /// What to write instead.
+    /// The replacement to write.
     help: &'static str,
 }
 
@@ -106,23 +106,23 @@ const fn row(
 #[rustfmt::skip]
 const EXTENSIONS: &[Row] = &[
     row("x-wso2-basePath", Level::API, Value::Any, Support::Served, "Base path at the gateway, version included", ""),
-    row("x-wso2-production-endpoints", Level::ALL, Value::Any, Support::Served, "Endpoints for production tokens: `type` (`http`, `load_balance`, `failover`), `urls`, `advanceEndpointConfig` (`timeoutInMillis`, `retryConfig`, `circuitBreaker`, `circuitBreakers`, `poolConfig`) and `suspendEndpointFailure`; what each key does, and the few that have no effect: [resilience](resilience.md)", ""),
+    row("x-wso2-production-endpoints", Level::ALL, Value::Any, Support::Served, "Endpoints for production tokens: `type` (`http`, `load_balance`, `failover`), `urls`, `advanceEndpointConfig` (`timeoutInMillis`, `retryConfig`, `circuitBreaker`, `circuitBreakers`, `poolConfig`) and `suspendEndpointFailure`; [resilience](resilience.md) describes each key, and the few that have no effect", ""),
     row("x-wso2-sandbox-endpoints", Level::ALL, Value::Any, Support::Served, "Endpoints for sandbox tokens, with the same keys", ""),
     row("x-wso2-endpoints", Level::API, Value::Any, Support::Served, "Named endpoint sets, referred to as `#/x-wso2-endpoints/NAME`", ""),
     row("x-wso2-disable-security", Level::ALL, Value::Any, Support::Served, "`true`: no credential is required", ""),
     row("x-auth-type", Level::ALL, Value::Any, Support::Served, "`None`: no credential is required; `Any`, `Application & Application User`: any valid token; `Application`, `Application User`: only tokens of applications, or of users (claim `aut`)", ""),
-    row("x-wso2-application-security", Level::ALL, Value::Any, Support::Served, "`security-types` lists the kinds of credential that are accepted, whatever `security` says: `oauth2` and `jwt` (tokens), `api_key`, `basic_auth` (passwords of `[[user]]`). `optional: true`: with `x-wso2-mutual-ssl`, a request without a credential is accepted if its client has a certificate", ""),
+    row("x-wso2-application-security", Level::ALL, Value::Any, Support::Served, "`security-types` lists the kinds of credential that are accepted, independent of `security`: `oauth2` and `jwt` (tokens), `api_key`, `basic_auth` (passwords of `[[user]]`). `optional: true`: with `x-wso2-mutual-ssl`, a request without a credential is accepted if its client has a certificate", ""),
     row("x-scope", Level::OPERATION, Value::Any, Support::Served, "Scopes, of which a token needs one", ""),
     row("x-scopes", Level::OPERATION, Value::Any, Support::Served, "The same", ""),
     row("x-wso2-auth-header", Level::API, Value::Any, Support::Served, "Header field that carries the token; `Authorization` by default", ""),
     row("x-wso2-transports", Level::API, Value::Any, Support::Served, "`http`, `https` or both", ""),
     row("x-wso2-cors", Level::API, Value::Any, Support::Served, "CORS rules, with the keys of API Microgateway or of API Manager; an origin may start with a wildcard (`https://*.example.org`)", ""),
-    row("x-wso2-throttling-tier", Level::ALL, Value::Any, Support::Served, "Name of the plan for the requests to the API, or to an operation; [quotas](quotas.md) explains plans. That of the API takes precedence", ""),
+    row("x-wso2-throttling-tier", Level::ALL, Value::Any, Support::Served, "Name of the plan for the requests to the API, or to an operation; [quotas](quotas.md) explains plans. The plan of the API takes precedence", ""),
     row("x-throttling-tier", Level::ALL, Value::Any, Support::Served, "The same", ""),
     row("x-throttling-policy", Level::ALL, Value::Any, Support::Served, "The same", ""),
     row("x-throttling-limit", Level::ALL, Value::Any, Support::Error, "requests would not be limited", "name a plan in `x-wso2-throttling-tier`"),
     row("x-wso2-mutual-ssl", Level::API, Value::Text("mandatory"), Support::Served, "`mandatory`: every request needs a client certificate, besides a token; `[tls] client_ca` names who issues them, and `x-penstock-client-certificates` which of them this API accepts", ""),
-    row("x-wso2-mutual-ssl", Level::API, Value::Text("optional"), Support::Served, "`optional`: a certificate is accepted instead of a credential where `x-wso2-application-security` says `optional: true`, and makes no difference elsewhere", ""),
+    row("x-wso2-mutual-ssl", Level::API, Value::Text("optional"), Support::Served, "`optional`: a certificate is accepted instead of a credential where `x-wso2-application-security` has `optional: true`, and makes no difference elsewhere", ""),
     row("x-wso2-mutual-ssl", Level::API, Value::Any, Support::Error, "clients without a certificate would be accepted", "write `mandatory`, or `optional`: clients need a token then"),
     row("x-wso2-api-key-header", Level::API, Value::Any, Support::Served, "Header field that carries API keys where `security-types` lists `api_key`; `apikey` by default", ""),
     row("x-wso2-request-interceptor", Level::ALL, Value::Map, Support::Served, "A service with Choreo Connect's contract that changes requests or responds to them: `serviceURL`, `includes`, `requestTimeout`; the policy `callInterceptorService` explains them. It runs after the other policies for requests, and overrides that of the level above", ""),
@@ -134,7 +134,7 @@ const EXTENSIONS: &[Row] = &[
     row("x-amzn-resource-name", Level::ALL, Value::Any, Support::Warning, "requests go to the endpoints of the API instead of an AWS Lambda function", "remove it"),
     row("x-uri-mapping", Level::ALL, Value::Any, Support::Warning, "the path is forwarded as it is", "remove it"),
     row("x-wso2-response-cache", Level::API, Value::Disabled, Support::Accepted, "No cache", ""),
-    row("x-wso2-response-cache", Level::API, Value::Any, Support::Served, "Responses to GET are cached as RFC 9111 says; `cacheTimeoutInSeconds` (300) applies to those that do not say how long. Requests with credentials, a certificate or a cookie get stored responses only if these are `public`. Operations with policies for requests or responses are not cached", ""),
+    row("x-wso2-response-cache", Level::API, Value::Any, Support::Served, "Responses to GET are cached according to RFC 9111; `cacheTimeoutInSeconds` (300) applies to those without a lifetime. Requests with credentials, a certificate or a cookie get stored responses only if these are `public`. Operations with policies for requests or responses are not cached", ""),
     row("x-wso2-http2-backend-enabled", Level::ALL, Value::False, Support::Accepted, "HTTP/1.1", ""),
     row("x-wso2-http2-backend-enabled", Level::ALL, Value::Any, Support::Warning, "requests are forwarded over HTTP/1.1", ""),
     row("x-wso2-pass-request-payload-to-enforcer", Level::ALL, Value::False, Support::Accepted, "Nothing reads the body", ""),
@@ -215,7 +215,8 @@ fn unknown(member: &Member<'_>, report: &mut Report) {
     }
 }
 
-/// It has no effect there, although its author expects one: an error, unless it never has one.
+/// Reports an extension that has no effect at its place, although its author expects one: an error, unless it never has
+/// an effect.
 fn misplaced(member: &Member<'_>, row: &Row, report: &mut Report) {
     let message = format!("`{}` has no effect here", shorten(&member.key));
     let help = format!("move it to {}", row.level.name());

@@ -54,7 +54,7 @@ fn login(root: &Map<'_>, report: &mut Report) -> Option<(String, Place)> {
     Some((values::text(node, NAME, report)?.to_owned(), node.place))
 }
 
-/// `x-penstock-lifecycle`, and whether it is that of a prototype, which needs no subscription.
+/// `x-penstock-lifecycle`, and whether the API is a prototype, which needs no subscription.
 fn lifecycle(root: &Map<'_>, report: &mut Report) -> (Lifecycle, bool) {
     const NAME: &str = "x-penstock-lifecycle";
     const PROTOTYPE: &str = "prototyped";
@@ -93,7 +93,7 @@ pub(super) fn mutual_tls(root: &Map<'_>) -> bool {
     text.is_some_and(|text| text.eq_ignore_ascii_case("mandatory"))
 }
 
-/// `x-wso2-response-cache`: how long responses are stored that do not say it, in seconds.
+/// `x-wso2-response-cache`: the time for which responses without a lifetime are stored, in seconds.
 fn response_cache(root: &Map<'_>, report: &mut Report) -> Option<u32> {
     const NAME: &str = "x-wso2-response-cache";
     const KEYS: [&str; 2] = ["enabled", "cacheTimeoutInSeconds"];
@@ -220,7 +220,7 @@ const RESERVED: [&str; 13] = [
     "x-forwarded-for",
 ];
 
-/// The gateway itself tells upstreams of client certificates in this field.
+/// The field in which the gateway itself forwards client certificates.
 const CLIENT_CERTIFICATE: &str = "x-wso2-client-certificate";
 
 /// `x-penstock-forward-fields`, in lower case.
@@ -274,7 +274,7 @@ fn upgrades(root: &Map<'_>, report: &mut Report) -> Vec<String> {
     found
 }
 
-/// With `x-penstock-default-version`: the base path without the segment that is the version.
+/// The base path without the segment of the version, for `x-penstock-default-version`.
 pub(super) fn default_path(
     root: &Map<'_>,
     base_path: &str,

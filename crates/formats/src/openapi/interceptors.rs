@@ -33,7 +33,7 @@ impl Interceptors {
         }
     }
 
-    /// These, else those of the level above.
+    /// The services of this level, else of the level above.
     pub(super) fn or(self, above: &Self) -> Self {
         let or = |own: Option<Policy>, above: &Option<Policy>| own.or_else(|| above.clone());
         Self {
@@ -44,7 +44,7 @@ impl Interceptors {
 }
 
 fn one(member: &Member<'_>, flow: PolicyFlow, report: &mut Report) -> Option<Policy> {
-    // What is no map names a class: `extensions` reports it.
+    // A value other than a map names a class, which `extensions` reports.
     let map = member.value.as_map()?;
     for member in map.iter() {
         let key = member.key.as_ref();
@@ -97,7 +97,7 @@ fn origin(node: &Node<'_>, report: &mut Report) -> Option<String> {
     Some(origin.to_owned())
 }
 
-/// The list, separated by commas, without trailers: services do not get them.
+/// The list, separated by commas, without trailers, which services do not receive.
 fn includes(node: &Node<'_>, report: &mut Report) -> Option<String> {
     let listed = values::texts(node, "includes", report)?;
     let listed = listed.into_iter().filter(|(name, place)| {
@@ -117,7 +117,7 @@ mod tests {
 
     use super::super::{Defaults, read};
 
-    /// What is reported about an interceptor of an API, which begins at 7:29; lines of help are left out.
+    /// Checks the diagnostics of an interceptor of an API, which begins at 7:29, without lines of help.
     #[track_caller]
     fn check(interceptor: &str, expect: &[&str]) {
         let text = format!(

@@ -1,10 +1,10 @@
-//! OpenAPI 3.0, 3.1 and Swagger 2.0 descriptions, with the `x-wso2-*` and `x-penstock-*`
-//! extensions; and projects of API Manager, which have one.
+//! OpenAPI 3.0, 3.1 and Swagger 2.0 descriptions, with the `x-wso2-*` and `x-penstock-*` extensions; and projects of
+//! API Manager, which contain a description.
 //!
-//! One document becomes one [`Api`]. What routing does not need (schemas, parameters, responses) is
-//! only checked to be well-formed, unless a policy compares messages with it.
+//! One document becomes one [`Api`]. The parts that routing does not need (schemas, parameters, responses) are only
+//! checked to be well-formed, unless a policy compares messages with them.
 //!
-//! Architecture invariant: an operation requires a token unless the file explicitly says otherwise.
+//! Architecture invariant: an operation requires a token unless the file explicitly states otherwise.
 
 mod backend_auth;
 mod certificates;
@@ -52,13 +52,13 @@ pub struct Defaults {
     pub applications_configured: bool,
     /// The names of `[[credential]]`.
     pub credentials: Vec<String>,
-    /// Those of them that are for sets of one endpoint.
+    /// The names of credentials that are only for sets of one endpoint.
     pub of_one_endpoint: Vec<String>,
     /// The names of `[[login]]`.
     pub logins: Vec<String>,
     /// Whether a `[[user]]` is configured, whose passwords an API may accept.
     pub users_configured: bool,
-    /// Whether paths with more than one interpretation are rejected, unless the file says otherwise.
+    /// Whether paths with more than one interpretation are rejected, unless the file overrides it.
     pub strict_paths: bool,
     /// The names of plans.
     pub plans: Vec<String>,
@@ -87,12 +87,12 @@ impl Default for Defaults {
 pub struct Outcome {
     /// Absent when any diagnostic is an error.
     pub api: Option<Api>,
-    /// In the order of the file; at most `limits::DIAGNOSTICS_MAX`.
+    /// Diagnostics in the order of the file; at most `limits::DIAGNOSTICS_MAX`.
     pub diagnostics: Vec<Diagnostic>,
     /// The base path if it is readable, even if the API is rejected: the gateway then responds with
     /// 503 there.
     pub base_path: Option<String>,
-    /// The hosts of `x-penstock-hosts`, even if the API is rejected. Empty: every host.
+    /// The hosts of `x-penstock-hosts`, even if the API is rejected. An empty list stands for every host.
     pub hosts: Vec<String>,
 }
 

@@ -22,7 +22,7 @@ use crate::address;
 use crate::report::{Report, shorten, suggest};
 use crate::tree::{METHODS, Map, Member, Node};
 
-/// What applies to every operation of a description.
+/// Settings for every operation of a description.
 pub(super) struct Common<'n> {
     pub(super) schemes: Schemes<'n>,
     /// The API's own security settings.
@@ -54,7 +54,7 @@ struct Item<'t> {
     chain: Chain,
 }
 
-/// What a path item sets for its operations.
+/// Settings of a path item for its operations.
 #[derive(Default)]
 struct ItemLevel<'i> {
     parameters: Option<&'i Node<'i>>,
@@ -71,7 +71,7 @@ struct Endpoints {
     sandbox: Option<usize>,
 }
 
-/// Where a `$ref` within the description may find a path item.
+/// Maps in which a `$ref` within the description may find a path item.
 const REFERABLE: &[&[&str]] = &[&["paths"], &["components", "pathItems"]];
 
 impl<'n, 'r> Paths<'n, 'r> {

@@ -40,12 +40,12 @@ pub(super) fn read(of: &Map<'_>, report: &mut Report) -> Policies {
     policies
 }
 
-/// What an API has for all its operations.
+/// Policies of an API for all its operations.
 #[derive(Default)]
 pub(super) struct OfApi {
     policies: Policies,
     interceptors: Interceptors,
-    /// Both, for operations that have nothing of their own.
+    /// Policies and interceptors together, for operations without their own.
     all: Arc<Policies>,
 }
 
@@ -59,7 +59,8 @@ impl OfApi {
     /// The policies of an operation: those of the API, then its own. The interceptors of the innermost level are the
     /// nearest to the upstream.
     ///
-    /// `responseCache` is no step among them: for how long responses are stored, in seconds.
+    /// The policy `responseCache` does not become a step. Also returns its value: the time for which responses are
+    /// stored, in seconds.
     pub(super) fn and(
         &self,
         own: Policies,
@@ -143,7 +144,7 @@ fn one(node: &Node<'_>, flow: PolicyFlow, report: &mut Report) -> Option<Policy>
     Some(policy)
 }
 
-/// Values are text, whatever they look like. `None`: something was reported.
+/// Reads parameters; all values are text. `None` if an error was reported.
 fn parameters(
     given: &Map<'_>,
     row: &PolicyRow,
@@ -174,7 +175,7 @@ mod tests {
 
     use super::super::{Defaults, read};
 
-    /// What is reported about `policies`, which begin at 7:22; lines of help are left out.
+    /// Checks the diagnostics of `policies`, which begin at 7:22, without lines of help.
     #[track_caller]
     fn check(policies: &str, expect: &str) {
         let text = format!(

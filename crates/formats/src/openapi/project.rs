@@ -1,10 +1,10 @@
 //! A project of API Manager, as `apictl` exports it: `api.yaml`, and the description in `Definitions`.
 //!
-//! A key of `api.yaml` becomes the extension of the description that means the same, and takes precedence over it. Its place
-//! stays that in `api.yaml` ([`OTHER_LINES`](crate::report::OTHER_LINES)). Operations, with their scopes, plans and types of
-//! credential, are those of the description, as in API Manager.
+//! A key of `api.yaml` becomes the equivalent extension of the description, and takes precedence over it. The place of
+//! a value stays the one in `api.yaml` ([`OTHER_LINES`](crate::report::OTHER_LINES)). Operations, with their scopes,
+//! plans and types of credential, come from the description, as in API Manager.
 //!
-//! Architecture invariant: a key that would change what happens to requests is read, or an error.
+//! Architecture invariant: a key that would change the handling of requests is read, or is an error.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -16,20 +16,20 @@ use crate::address;
 use crate::report::{OTHER_LINES, Report, shorten, suggest};
 use crate::tree::{self, Keep, Map, Member, Node, Value};
 
-/// Where the description is.
+/// The folder of the description.
 const FOLDER: &str = "Definitions";
 const DESCRIPTIONS: [&str; 3] = ["swagger.yaml", "swagger.yml", "swagger.json"];
 const CERTIFICATES: &str = "Client-certificates";
 
-/// What a key of `data` becomes.
+/// How a key of `data` is translated.
 enum Becomes {
-    /// This extension, with the same value.
+    /// To this extension, with the same value.
     Extension(&'static str),
-    /// Something else, or it needs a closer look.
+    /// By code of its own.
     Other,
-    /// Nothing: it is for the portals, or the description says the same.
+    /// Ignored, because it is for the portals, or duplicates the description.
     Nothing,
-    /// An error, which says what would happen, unless it has no value or one of these.
+    /// An error, with the consequence as its message, unless the value is absent or one of these.
     Unserved(&'static [&'static str], &'static str),
 }
 
@@ -107,7 +107,7 @@ const KEYS: &[(&str, Becomes)] = &[
     ("primarySandboxEndpointId", Becomes::Nothing),
 ];
 
-/// The member `data` of a project. `None`: `root` is none.
+/// The member `data` of a project. `None` if `root` is not a project.
 pub(super) fn data<'r, 'a>(root: &'r Map<'a>) -> Option<&'r Member<'a>> {
     let is_description = root.get("openapi").or(root.get("swagger")).is_some();
     root.member("data").filter(|_| !is_description)
@@ -148,7 +148,7 @@ pub(super) fn read(
         return Some(failed);
     };
     let merged = Node { place, value: Value::Map(map.replaced(moved.collect(), report)) };
-    // What the description refers to is beside it; certificates are in a folder of their own.
+    // Files that the description refers to are beside it; certificates are in their own folder.
     let beside = |named: &str| match named.split_once('/') {
         Some((CERTIFICATES, _)) => refs(named),
         _ => refs(&format!("{FOLDER}/{named}")),
@@ -164,7 +164,7 @@ pub(super) fn read(
 /// The plans of APIs that need no subscription.
 const FREE: [&str; 2] = ["DefaultSubscriptionless", "AsyncDefaultSubscriptionless"];
 
-/// The members of a description that say what `data` says.
+/// The members of a description that are equivalent to `data`.
 fn translated<'a>(data: &Map<'a>, refs: Refs<'_>, report: &mut Report) -> Vec<Member<'a>> {
     let mut found = Vec::new();
     for member in data.iter() {
@@ -228,7 +228,7 @@ fn translated<'a>(data: &Map<'a>, refs: Refs<'_>, report: &mut Report) -> Vec<Me
     found
 }
 
-/// Name and version, as `info` of the description has them.
+/// Name and version, as `info` of a description.
 fn info<'a>(data: &Map<'a>, report: &mut Report) -> Option<Member<'a>> {
     let mut required = |key: &str| {
         let found = data.member(key);
@@ -258,7 +258,7 @@ fn context(data: &Map<'_>, report: &mut Report) -> Option<String> {
     path.map_err(|(message, help)| report.error(context.place, message, help)).ok()
 }
 
-/// `securityScheme`: kinds of credential, of which one suffices, and client certificates.
+/// `securityScheme`: kinds of credential, one of which suffices, and client certificates.
 fn security(member: &Member<'_>, refs: Refs<'_>, report: &mut Report) -> Vec<Member<'static>> {
     const KINDS: [&str; 3] = ["oauth2", "basic_auth", "api_key"];
     const CERTIFICATE: &str = "mutualssl";
@@ -351,7 +351,7 @@ fn endpoints<'a>(member: &Member<'a>, report: &mut Report) -> Vec<Member<'a>> {
         ("sandbox", "sandbox_endpoints", "x-wso2-sandbox-endpoints"),
     ];
     const FAILOVERS: [&str; 2] = ["production_failovers", "sandbox_failovers"];
-    /// Those that say again what others do, and the only algorithm there is.
+    /// Keys that duplicate others, and the key of the algorithm, which has only one value.
     const SILENT: [&str; 4] = ["failOver", "algoCombo", "algoClassName", "endpointType"];
     let Some(config) = values::map(&member.value, &member.key, report) else { return Vec::new() };
     let known = ["endpoint_type", "endpoint_security"].into_iter().chain(SILENT).chain(FAILOVERS);
@@ -396,7 +396,7 @@ fn endpoints<'a>(member: &Member<'a>, report: &mut Report) -> Vec<Member<'a>> {
         report.error(member.key_place, "`endpointConfig` has no URL", "add `production_endpoints`");
         return found;
     }
-    // `servers` of the description are those of its authors.
+    // The description's own `servers` are not used.
     let none = |key| with(key, Node { place: member.key_place, value: Value::Null });
     found.extend(["servers", "host"].map(none));
     found
@@ -429,7 +429,7 @@ fn timeout<'n, 'a: 'n>(
     Some(map("advanceEndpointConfig", vec![found?], place))
 }
 
-/// `endpoint_security` of a set, without what has no value.
+/// `endpoint_security` of a set, without empty members.
 fn credential<'a>(node: &Node<'a>) -> Option<Member<'a>> {
     let map = node.as_map()?;
     let is_off = map.get("enabled").and_then(Node::as_bool) == Some(false)
@@ -438,7 +438,7 @@ fn credential<'a>(node: &Node<'a>) -> Option<Member<'a>> {
     (!is_off).then(|| self::map("securityConfig", members, node.place))
 }
 
-/// Whether a value says nothing, or only what these words say.
+/// Whether a value is empty, or is one of `words`.
 fn is_empty(node: &Node<'_>, words: &[&str]) -> bool {
     match &node.value {
         Value::Null | Value::Bool(false) => true,

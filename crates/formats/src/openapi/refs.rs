@@ -18,14 +18,14 @@ use crate::tree::{self, Keep, Node, Value};
 /// A parsed `$ref`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Reference {
-    /// Relative to the API's folder, separated by `/`; `None`: the description itself.
+    /// Path relative to the API's folder, separated by `/`; `None` for the description itself.
     pub(super) file: Option<String>,
     /// The JSON pointer's parts, unescaped.
     pub(super) pointer: Vec<String>,
 }
 
 impl Reference {
-    /// Parses a `$ref` found in the file `from` (`None`: the description itself).
+    /// Parses a `$ref` in the file `from` (`None` for the description itself).
     ///
     /// # Errors
     /// Message and help, if it is a URL, an absolute path, leads out of the folder or has an invalid
@@ -76,8 +76,7 @@ impl Reference {
     }
 }
 
-/// `path` relative to the file `from`, without `.` and `..`; `None`: it leads out of the folder, or
-/// names no file.
+/// `path` relative to the file `from`, without `.` and `..`; `None` if it leads out of the folder, or names no file.
 fn joined(from: Option<&str>, path: &str) -> Option<String> {
     let folder = from.and_then(|file| file.rsplit_once('/')).map_or("", |(folder, _)| folder);
     let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
@@ -93,8 +92,7 @@ fn joined(from: Option<&str>, path: &str) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("/"))
 }
 
-/// The pointer after the `#`, such as `/a~1b/c`; empty: the whole file. Source: RFC 6901 sections 3
-/// and 6.
+/// The pointer after the `#`, such as `/a~1b/c`; empty for the whole file. Source: RFC 6901 sections 3 and 6.
 fn pointer_parts(fragment: &str) -> Option<Vec<String>> {
     let decoded = percent_decoded(fragment)?;
     if decoded.is_empty() {
@@ -104,7 +102,7 @@ fn pointer_parts(fragment: &str) -> Option<Vec<String>> {
     Some(parts.map(|part| part.replace("~1", "/").replace("~0", "~")).collect())
 }
 
-/// `None`: a `%` without two hex digits, or not UTF-8.
+/// Decodes percent-encoding; `None` for a `%` without two hex digits, or invalid UTF-8.
 fn percent_decoded(text: &str) -> Option<String> {
     let is_escape = |after: &str| {
         after.as_bytes().get(..2).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
@@ -126,7 +124,7 @@ pub(super) fn at<'n, 'a>(root: &'n Node<'a>, pointer: &[String]) -> Option<&'n N
 /// The file that a node is in, and the `$ref`s that led there.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Chain {
-    /// Relative to the API's folder; `None`: the description itself.
+    /// Path relative to the API's folder; `None` for the description itself.
     file: Option<String>,
     followed: Vec<Reference>,
 }
@@ -138,7 +136,7 @@ impl Chain {
     }
 }
 
-/// Where a `$ref` leads.
+/// The target of a `$ref`.
 pub(super) enum RefTarget<'n> {
     Description(&'n Node<'n>),
     /// Another file, and the pointer into it.
@@ -161,9 +159,9 @@ pub(super) struct Resolver<'n, 'r> {
     main: PathBuf,
     root: &'n Node<'n>,
     load: Refs<'r>,
-    /// By path relative to the API's folder; `None`: not readable, which has been reported.
+    /// Files by path relative to the API's folder; `None` for an unreadable one, which has been reported.
     loaded: BTreeMap<String, Option<Rc<Node<'static>>>>,
-    /// How much more may be loaded.
+    /// Number of bytes that may still be loaded.
     bytes_left: u64,
 }
 
@@ -177,7 +175,7 @@ impl<'n, 'r> Resolver<'n, 'r> {
         self.root
     }
 
-    /// Calls `visit` with `node`, or with what it refers to, unless that is not found.
+    /// Calls `visit` with `node`, or with its target if it is a `$ref` whose target is found.
     pub(super) fn resolve(
         &mut self,
         node: &Node<'_>,
@@ -207,8 +205,8 @@ impl<'n, 'r> Resolver<'n, 'r> {
         report.enter(before);
     }
 
-    /// Follows the value of one `$ref`. `allowed`: where in the description it may lead, as
-    /// pointers to the surrounding map.
+    /// Follows the value of one `$ref`. `allowed` are the maps of the description, as pointers, that the target may be
+    /// in.
     pub(super) fn follow(
         &mut self,
         node: &Node<'_>,
@@ -305,7 +303,7 @@ impl<'n, 'r> Resolver<'n, 'r> {
         Ok(text)
     }
 
-    /// For diagnostics: the file that `chain` leads to.
+    /// The file that `chain` leads to, for diagnostics.
     pub(super) fn path(&self, chain: &Chain) -> PathBuf {
         chain.file.as_deref().map_or_else(|| self.main.clone(), |file| self.path_of(file))
     }

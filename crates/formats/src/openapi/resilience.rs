@@ -1,5 +1,5 @@
-//! What an endpoint set says about failures: `advanceEndpointConfig`, `suspendEndpointFailure` and our own keys.
-//! docs/resilience.md has their meaning. Sources: API Microgateway 3 and Choreo Connect for the former, the endpoint
+//! The failure handling of an endpoint set: `advanceEndpointConfig`, `suspendEndpointFailure` and Penstock's own keys,
+//! which docs/resilience.md describes. Sources: API Microgateway 3 and Choreo Connect for the former, the endpoint
 //! settings of API Manager for the latter.
 
 use std::ops::RangeInclusive;
@@ -17,13 +17,13 @@ use crate::tree::{Map, Node};
 
 const MS: RangeInclusive<u32> = 1..=limits::CONFIGURED_MS_MAX;
 const MS_OR_NONE: RangeInclusive<u32> = 0..=limits::CONFIGURED_MS_MAX;
-/// Duration of a suspension whose file sets none, in milliseconds. Source: Synapse.
+/// Default duration of a suspension, in milliseconds. Source: Synapse.
 const SUSPENSION_MS: u32 = 30_000;
-/// Source: the defaults of Ballerina's circuit breaker.
+/// Default window of a circuit breaker, in milliseconds. Source: Ballerina's defaults.
 const WINDOW_MS: u32 = 60_000;
 const WINDOW_REQUESTS: u32 = 10;
 
-/// Reads the rules of the endpoint set `map` into `upstream`, which has the defaults. What is not valid is reported.
+/// Reads the rules of the endpoint set `map` into `upstream`, which has the defaults. Invalid rules are reported.
 pub(super) fn read(map: &Map<'_>, upstream: &mut Upstream, report: &mut Report) {
     let set = Section::whole(map);
     if let Some(ms) = set.number("x-penstock-try-ms", MS, report) {
@@ -99,7 +99,7 @@ fn retry(advanced: &Section<'_>, retry: &mut Retry, report: &mut Report) {
 /// Largest factor by which a pause or suspension grows.
 const FACTOR_MAX: f64 = 100.0;
 
-/// `poolConfig`. Source: API Microgateway, whose `-1` is no limit.
+/// `poolConfig`. Source: API Microgateway, where `-1` means unlimited.
 fn pool(advanced: &Section<'_>, pool: &mut ConnectionLimits, report: &mut Report) {
     const KEYS: [&str; 3] = ["maxActiveConnections", "maxIdleConnections", "waitTimeInMillis"];
     const IGNORED: [(&str, &str); 1] =
@@ -220,7 +220,7 @@ fn health_check(set: &Section<'_>, report: &mut Report) -> Option<HealthCheck> {
 /// The interval of health checks.
 const CHECK_MS: RangeInclusive<u32> = 100..=limits::CONFIGURED_MS_MAX;
 
-/// A map of which each key is read by name.
+/// A map whose keys are read by name.
 struct Section<'n> {
     map: &'n Map<'n>,
 }
@@ -230,7 +230,7 @@ impl<'n> Section<'n> {
         Self { map }
     }
 
-    /// The map under `key`. Keys other than `known` are reported: those of `ignored` with what happens instead.
+    /// The map under `key`. Keys other than `known` are reported, with the consequence for those in `ignored`.
     fn section(
         &self,
         key: &str,
@@ -503,7 +503,7 @@ mod tests {
             set.suspension =
                 Suspension::Consecutive { failures: 1, lasts, codes, marks, mark_ms: 9 };
         });
-        // Without the former, every failure suspends it.
+        // Without `suspendErrorCode`, every failure suspends the endpoint.
         check("suspendEndpointFailure: {suspendErrorCode: [], retryErroCode: [101504]}", |set| {
             set.suspension = rule(1, 30_000, 1.0, 30_000);
         });

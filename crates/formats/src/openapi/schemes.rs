@@ -18,13 +18,13 @@ pub(super) enum Kind {
     Key(KeyPlace),
     /// The password of a user.
     Login,
-    /// Not supported yet; the name for diagnostics.
+    /// A scheme that is not supported yet; its name for diagnostics.
     Unsupported(&'static str),
-    /// Not valid, which has been reported.
+    /// An invalid scheme, which has been reported.
     Invalid,
 }
 
-/// The security schemes of a document, by name, and what applies to all of them.
+/// The security schemes of a document, by name, and settings for all of them.
 #[derive(Debug)]
 pub(super) struct Schemes<'n> {
     pub(super) list: BTreeMap<&'n str, Kind>,
@@ -59,7 +59,7 @@ impl<'n> Schemes<'n> {
         self.list.get(name)
     }
 
-    /// Where API keys are if no scheme says it. Source: API Manager.
+    /// The default places of API keys, if no scheme names any. Source: API Manager.
     fn key_places(&self) -> Vec<KeyPlace> {
         vec![KeyPlace::Header(self.key_header.clone()), KeyPlace::Query("apikey".to_owned())]
     }
@@ -72,7 +72,7 @@ fn key_header(root: &Map<'_>, report: &mut Report) -> String {
     text.map_or_else(|| "apikey".to_owned(), |(text, place)| general::field(text, place, report))
 }
 
-/// Where a `$ref` within the document may find a security scheme.
+/// Maps in which a `$ref` within the document may find a security scheme.
 const REFERABLE: &[&[&str]] = &[&["components", "securitySchemes"], &["securityDefinitions"]];
 
 const TYPES: [&str; 6] = ["oauth2", "openIdConnect", "http", "apiKey", "basic", "mutualTLS"];
@@ -132,7 +132,7 @@ fn key(map: &Map<'_>, place: Place, report: &mut Report) -> Option<KeyPlace> {
     }
 }
 
-/// What `x-wso2-application-security` accepts.
+/// The credentials that `x-wso2-application-security` accepts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Application {
     /// `security-types`
@@ -146,7 +146,7 @@ pub(super) struct Application {
 pub(super) struct Types {
     pub(super) token: bool,
     pub(super) login: bool,
-    /// Where API keys are if no scheme says it, if they are accepted.
+    /// The default places of API keys, if they are accepted and no scheme names any.
     pub(super) keys: Option<Vec<KeyPlace>>,
 }
 

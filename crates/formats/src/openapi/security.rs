@@ -1,7 +1,7 @@
 //! The security of operations: requirements, scopes, and the extensions that change them.
 //!
-//! Architecture invariant: an operation requires a credential unless the file explicitly says otherwise, and a token
-//! unless it asks for another kind.
+//! Architecture invariant: an operation requires a credential unless the file explicitly states otherwise, and a token
+//! unless it names another kind.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +23,7 @@ pub(super) enum Requirement {
         tokens: Vec<Vec<String>>,
         /// The alternatives that an API key can satisfy.
         keys: Vec<KeyPlace>,
-        /// Whether the password of a user satisfies one.
+        /// Whether the password of a user satisfies any alternative.
         login: bool,
     },
 }
@@ -31,7 +31,7 @@ pub(super) enum Requirement {
 impl Requirement {
     const INVALID: Self = Self::Credential { tokens: Vec::new(), keys: Vec::new(), login: false };
 
-    /// Whether it accepts tokens, and where API keys, and whether passwords.
+    /// Whether tokens are accepted, the places of accepted API keys, and whether passwords are accepted.
     fn accepts(&self) -> (bool, Vec<KeyPlace>, bool) {
         match self {
             Self::Open => (true, Vec::new(), false),
@@ -160,7 +160,7 @@ pub(super) struct Level {
     requirement: Option<(Requirement, Place)>,
     /// `x-scope`, `x-scopes`.
     scopes: Option<(Vec<String>, Place)>,
-    /// `x-basic-auth-scopes`: those of users with passwords.
+    /// `x-basic-auth-scopes`: the scopes of users with passwords.
     login_scopes: Option<Vec<String>>,
     /// `x-penstock-scopes`: whether a token needs all scopes.
     all: Option<bool>,
@@ -188,8 +188,8 @@ impl Level {
     }
 }
 
-/// What an operation requires. The innermost level that has a setting decides; without any, a token
-/// is required.
+/// Determines the security of an operation. The innermost level with a setting decides; without any, a token is
+/// required.
 pub(super) fn decide(
     api: &Level,
     path: &Level,
@@ -203,8 +203,7 @@ pub(super) fn decide(
     security
 }
 
-/// OpenAPI has no `security` on a path item. Ignoring one that is stricter than what applies is an
-/// error.
+/// OpenAPI has no `security` on a path item. Reports it as an error if it is stricter than the security that applies.
 fn ignore_path_requirement(
     ignored: &Requirement,
     place: Place,
@@ -264,7 +263,7 @@ fn without_path_requirement(
     let named = source.is_some_and(|(requirement, _)| requirement.accepts().2);
     let login = login.then(|| match (&operation.login_scopes, &operation.scopes) {
         (Some(scopes), _) => ScopeRule::AnyOf(unique(scopes)),
-        // What a scheme of OpenAPI requires of tokens does not concern passwords.
+        // Requirements of OpenAPI schemes on tokens do not concern passwords.
         (None, None) if named => ScopeRule::Anything,
         (None, _) => scopes.clone(),
     });
@@ -278,8 +277,8 @@ fn without_path_requirement(
     })
 }
 
-/// Whether tokens are accepted, where API keys, and whether passwords: `security-types` of the innermost level that has it decides, else
-/// `security`.
+/// Whether tokens are accepted, the places of accepted API keys, and whether passwords are accepted. `security-types`
+/// of the innermost level that has it decides, else `security`.
 fn kinds(
     api: &Level,
     path: &Level,
@@ -315,7 +314,7 @@ fn kinds(
     (token, keys, login)
 }
 
-/// Where operations accept API keys.
+/// The places where operations accept API keys.
 pub(super) fn key_places(operations: &[Operation]) -> Vec<KeyPlace> {
     let mut places = Vec::new();
     for operation in operations {
@@ -347,7 +346,7 @@ fn is_open(api: &Level, path: &Level, operation: &Level, report: &mut Report) ->
     around.unwrap_or_else(api_requires)
 }
 
-/// Combines the alternatives. If one of them needs no scope, no scope is needed.
+/// Combines the alternatives. If any of them needs no scope, no scope is needed.
 fn rule(requirement: &Requirement, all: bool) -> Result<ScopeRule, &'static str> {
     let alternatives = match requirement {
         Requirement::Open => return Ok(ScopeRule::Anything),
@@ -398,7 +397,7 @@ fn with_extension(
     }
 }
 
-/// Whether no credential is required, and the type of token that is.
+/// Whether no credential is required, and the type of token that is required otherwise.
 fn open(map: &Map<'_>, report: &mut Report) -> (Option<bool>, Option<Option<TokenType>>) {
     let disabled = map.get("x-wso2-disable-security").and_then(|node| {
         Some((values::flag(node, "x-wso2-disable-security", report)?, node.place))
@@ -414,7 +413,7 @@ fn open(map: &Map<'_>, report: &mut Report) -> (Option<bool>, Option<Option<Toke
     (open, by_type.map(|(_, of)| of))
 }
 
-/// Whether no credential is required, and the type of token that is.
+/// Whether no credential is required, and the type of token that is required otherwise.
 fn auth_type(node: &Node<'_>, report: &mut Report) -> Option<(bool, Option<TokenType>)> {
     const TYPES: [&str; 5] =
         ["None", "Any", "Application & Application User", "Application", "Application User"];

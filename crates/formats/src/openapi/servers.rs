@@ -19,7 +19,7 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// The path of the URL, which is the base path of an API that sets none. Empty: no path.
+    /// The path of the URL, which is the base path of an API that sets none. Empty if the URL has none.
     pub(super) fn path(&self) -> Result<String, Wrong> {
         let url = self.url.as_ref().map_err(Clone::clone)?;
         let path = if self.names_a_host() {

@@ -23,7 +23,8 @@ paths:
   /*: {get: {}}
 ";
 
-/// `api`: more lines for the API; `operation`: members of its one operation.
+/// Checks the security of an operation. `api` has more lines for the API, `operation` the members of its only
+/// operation.
 #[track_caller]
 fn security(api: &str, operation: &str, expect: &str) {
     let text = HEAD.replace("{get: {}}", &format!("{{get: {{{operation}}}}}"));
@@ -78,7 +79,7 @@ fn a_method_on_two_spellings_of_one_path_names_both_positions() {
         "/a%40b: {get: {}}\n  /a@b: {get: {}}\n  /%C3%a9: {get: {}}\n  /é: {put: {}}",
         "10:3: warning: `/a@b`; 10:10: error: api.yaml:9:12; 12:3: warning: `/é`",
     );
-    // Escaped, they are not syntax.
+    // Escaped braces are not syntax.
     paths(
         "/a/%2A: {get: {}}\n  /a/*: {get: {}}\n  /%7Bx%7D: {get: {}}\n  /{x}: {get: {}}\n  /b%2Fc: {get: {}}\n  /b/c: {get: {}}",
         "GET /a/%2A; GET /a/*; GET /%7Bx%7D; GET /{x}; GET /b%2Fc; GET /b/c",
@@ -513,7 +514,7 @@ fn invalid_and_unsupported_endpoint_sets_are_reported() {
     case("'#/x-wso2-endpoints/one'", "4:30: error: `one`");
 }
 
-/// `P` and `S`: the API's production and sandbox endpoints; `p` and `s`: its operation's.
+/// Checks endpoints. `P` and `S` are the API's production and sandbox endpoints, `p` and `s` the operation's.
 #[track_caller]
 fn endpoints(lines: &str, operation: &str, expect: &str) {
     let text = format!(

@@ -1,5 +1,5 @@
-//! `x-wso2-throttling-tier` and its aliases: the plan of an API or of an operation; `x-penstock-max-tps`: what the endpoints
-//! get.
+//! `x-wso2-throttling-tier` and its aliases: the plan of an API or of an operation; `x-penstock-max-tps`: limits of the
+//! requests to the endpoints.
 
 use base::limits::QUOTA_MAX;
 use model::{BackendLimits, Limit, LimitBy, Quantity};
@@ -22,7 +22,7 @@ impl<'n> OfApi<'n> {
         Self { plan: read(root, plans, report), plans }
     }
 
-    /// The tier that a path item or an operation sets. That of the API takes precedence, as in WSO2.
+    /// The tier of a path item or an operation. The API's tier takes precedence, as in WSO2.
     pub(super) fn below(&self, map: &Map<'_>, report: &mut Report) -> Option<String> {
         let plan = read(map, self.plans, report)?;
         let Some(of_api) = &self.plan else { return Some(plan) };
@@ -33,7 +33,7 @@ impl<'n> OfApi<'n> {
     }
 }
 
-/// `Unlimited` is the same as none.
+/// Reads a tier. `Unlimited` is the same as none.
 fn read(map: &Map<'_>, plans: &[String], report: &mut Report) -> Option<String> {
     let mut found: Option<&str> = None;
     for member in NAMES.iter().filter_map(|name| map.member(name)) {
@@ -67,7 +67,7 @@ pub(super) fn backend(root: &Map<'_>, report: &mut Report) -> BackendLimits {
     }
 }
 
-/// A number of requests, and the unit of time, a second if there is none.
+/// A number of requests per unit of time, by default a second.
 fn most(map: &Map<'_>, (key, unit): (&str, &str), report: &mut Report) -> Option<Limit> {
     const UNITS: [&str; 3] = ["SECOND", "MINUTE", "HOUR"];
     let Some(node) = map.get(key) else {

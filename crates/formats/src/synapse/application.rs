@@ -1,7 +1,7 @@
-//! Composite applications: what `.car` archives hold.
+//! Composite applications, the contents of `.car` archives.
 //!
 //! `artifacts.xml` names the application and its artefacts; each has a folder with an `artifact.xml` (name, version,
-//! type, file). The application is deployed whole or not at all.
+//! type, file). The application is deployed as a whole or not at all.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -18,7 +18,7 @@ use super::artefact::{self, Origin};
 use super::role::unserved;
 use super::{Outside, child_text, parse, place_of, registry};
 
-/// What the archive's types are.
+/// The kinds of artefact by the archive's types.
 const KINDS: [(&str, ArtefactKind); 10] = [
     ("synapse/api", ArtefactKind::Api),
     ("synapse/proxy-service", ArtefactKind::Proxy),
@@ -42,9 +42,9 @@ const INDEX: &str = "artifacts.xml";
 
 /// One `artifact.xml`.
 struct Manifest {
-    /// With the slash at its end.
+    /// The folder, with a slash at its end.
     folder: String,
-    /// As diagnostics name it.
+    /// The file as diagnostics name it.
     shown: PathBuf,
     name: String,
     version: String,
@@ -103,7 +103,7 @@ impl Reader<'_> {
         PathBuf::from(format!("{}!/{entry}", self.archive.display()))
     }
 
-    /// Parses an entry, and reports what follows in its name.
+    /// Parses an entry. Later diagnostics are about this entry.
     fn parse(&mut self, entry: &str) -> Option<xml::Document> {
         let shown = self.shown(entry);
         self.report.enter(shown);
@@ -255,7 +255,7 @@ impl Reader<'_> {
             let inside = self.entries.range::<str, _>((Bound::Included(&*below), Bound::Unbounded));
             let inside = inside.take_while(|(entry, _)| entry.starts_with(&below));
             let named = self.entries.get_key_value(&from).into_iter().chain(inside);
-            // Items may name one file, or one folder, many times: they share its bytes.
+            // Items may name a file or folder many times; they share its bytes.
             let room = limits::ARCHIVE_ENTRIES_MAX.saturating_sub(self.set.resources.len());
             let named = named.take(room.saturating_add(1));
             let named: Vec<_> =

@@ -15,7 +15,7 @@ use crate::report::{Report, shorten};
 /// Content by name; folders are left out.
 pub(super) type Entries = BTreeMap<String, Arc<[u8]>>;
 
-/// All entries, if there is no error.
+/// All entries; `None` after an error.
 pub(super) fn entries(bytes: &[u8], report: &mut Report) -> Option<Entries> {
     match read(bytes) {
         Ok(entries) => Some(entries),
@@ -29,7 +29,7 @@ fn read(bytes: &[u8]) -> Result<Entries, Wrong> {
     let invalid = |error: &dyn std::fmt::Display| {
         (format!("not a valid archive: {error}"), "build it again, and copy it completely")
     };
-    // The reader makes a list of all entries at once.
+    // The reader allocates a list of all entries at once.
     if let Some(count) = ends(bytes).find(|count| *count > limits::ARCHIVE_ENTRIES_MAX) {
         let most = limits::ARCHIVE_ENTRIES_MAX;
         return Err((format!("{count} entries; the limit is {most}"), "split the application"));
@@ -76,17 +76,17 @@ fn bytes_max(archive: usize) -> u64 {
     by_ratio.clamp(limits::ARCHIVE_SMALL_BYTES, limits::ARCHIVE_BYTES_MAX)
 }
 
-/// The number of entries by each end record that the reader may take, the last record first. Source: APPNOTE.TXT 4.3.16.
+/// The number of entries in each end record that the reader may use, the last record first. Source: APPNOTE.TXT 4.3.16.
 fn ends(bytes: &[u8]) -> impl Iterator<Item = usize> {
     const SIGNATURE: &[u8] = b"PK\x05\x06";
     const BYTES: usize = 22;
-    // Behind the record is a comment, whose length has 16 bits.
+    // A comment, whose length has 16 bits, follows the record.
     let from = bytes.len().saturating_sub(BYTES + SIGNATURE.len() + (1 << 16));
     let tail = bytes.get(from..).unwrap_or_default();
     tail.windows(BYTES).rev().filter(|record| record.starts_with(SIGNATURE)).map(|record| {
         let (_, fields) = record.split_at(10);
         let count = fields.first_chunk().map_or(0, |count| u16::from_le_bytes(*count));
-        // One at its maximum, or an offset or a length, says that another record has the true one: APPNOTE.TXT 4.4.1.4.
+        // A number, offset or length at its maximum means that another record has the true value: APPNOTE.TXT 4.4.1.4.
         let is_elsewhere =
             fields.get(2..10).is_some_and(|rest| rest.chunks(4).any(|it| it == [0xff; 4]));
         usize::from(if is_elsewhere { u16::MAX } else { count })

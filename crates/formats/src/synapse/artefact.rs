@@ -14,10 +14,10 @@ use super::{Outside, documents, parameters, parse, place_of};
 /// Synapse's configuration language.
 pub(super) const NAMESPACE: &str = "http://ws.apache.org/ns/synapse";
 
-/// Document elements of files that are no artefacts, but lie beside them: Maven, tests, the server's registry.
+/// Document elements of files beside artefacts: Maven, tests, the server's registry.
 const BESIDE: [&str; 4] = ["project", "artifacts", "artifact", "unit-test"];
 
-/// What a server's own configuration has besides artefacts. It means nothing here.
+/// Parts of a server's own configuration other than artefacts, which are ignored.
 const SERVER_PARTS: [&str; 2] = ["registry", "taskManager"];
 
 /// Folders whose files Micro Integrator deploys, so that anything else in them is a mistake.
@@ -34,15 +34,16 @@ const FOLDERS: [&str; 10] = [
     "tasks",
 ];
 
-/// What an artefact is part of.
+/// The file and archive of an artefact.
 pub(super) struct Origin<'o> {
-    /// As diagnostics name it.
+    /// The file as diagnostics name it.
     pub(super) file: PathBuf,
     pub(super) version: String,
     pub(super) application: Option<&'o Arc<CompositeApplication>>,
 }
 
-/// Where `file`, which `set` was read from, defines the artefact of this kind and name. `None`: in an archive.
+/// The place in `file`, from which `set` was read, that defines the artefact of this kind and name. `None` for an
+/// archive.
 #[must_use]
 pub fn place_in(
     set: &ArtefactSet,
@@ -59,7 +60,7 @@ pub fn place_in(
     Some(place_of(found))
 }
 
-/// An XML file of its own.
+/// Reads a single XML file.
 pub(super) fn read_file(
     file: &Path,
     bytes: &[u8],
@@ -85,7 +86,7 @@ pub(super) fn read_file(
     ArtefactSet { artefacts: artefact.into_iter().collect(), ..ArtefactSet::default() }
 }
 
-/// The artefact of a document.
+/// Reads the artefact of a document.
 pub(super) fn read(
     origin: Origin<'_>,
     bytes: &[u8],
@@ -122,7 +123,7 @@ pub(super) fn read(
     })
 }
 
-/// The artefacts in `definitions`. Those of the server itself are skipped.
+/// The artefacts in `definitions`. Parts of the server's own configuration are skipped.
 fn definitions(root: xml::Node<'_>, report: &mut Report) -> Vec<(ArtefactKind, String)> {
     let (mut found, mut seen) = (Vec::new(), HashSet::new());
     let [inner @ .., _] = ArtefactKind::ALL;
@@ -132,7 +133,7 @@ fn definitions(root: xml::Node<'_>, report: &mut Report) -> Vec<(ArtefactKind, S
         }
         let Some(kind) = checked_kind(child, &inner, report) else { continue };
         let Some(name) = name_of(child, kind, report) else { continue };
-        // Whoever compiles them reports a second one.
+        // The compiler reports duplicates.
         if seen.insert((kind, name.clone())) {
             found.push((kind, name));
         }
@@ -168,7 +169,7 @@ fn checked_kind(
     Some(kind)
 }
 
-/// The attribute with the name.
+/// The attribute with the artefact's name.
 fn key_of(kind: ArtefactKind) -> &'static str {
     if kind == ArtefactKind::LocalEntry { "key" } else { "name" }
 }

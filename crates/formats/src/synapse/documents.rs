@@ -1,4 +1,4 @@
-//! Documents that artefacts name by URL or file, read when the artefact is.
+//! Documents that artefacts name by URL or file, read together with the artefact.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

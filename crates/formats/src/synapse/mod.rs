@@ -1,8 +1,8 @@
 //! Synapse artefacts: XML files, the folders of Micro Integrator, and `.car` archives.
 //!
 //! A file is read on its own; artefacts of several files refer to each other by name, and `mediation` compiles them
-//! together. What isn't served is an error that names the alternative. An archive with an error is rejected whole; an
-//! error in a file is one of its artefact, and leaves the others of `definitions` as they are.
+//! together. Unsupported artefacts are errors that name the alternative. An archive with an error is rejected as a
+//! whole; an error in a file concerns only its artefact, and leaves other artefacts of `definitions` unchanged.
 //!
 //! Architecture invariant: knows no mediator.
 
@@ -32,12 +32,12 @@ pub struct Outcome {
     /// Absent if any diagnostic is an error. Empty if the file holds nothing that is deployed, such as a Maven
     /// project.
     pub set: Option<ArtefactSet>,
-    /// Of an archive with errors: what could be read, to find others in it.
+    /// The readable part of an archive with errors, in which further errors can be found.
     pub rest: Option<ArtefactSet>,
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// Access to what a file refers to.
+/// Access to the values, files and URLs that a file refers to.
 #[derive(Clone, Copy)]
 pub struct Outside<'o> {
     /// The value of a parameter, such as an environment variable.
@@ -71,7 +71,7 @@ pub fn read(file: &Path, bytes: &[u8], outside: Outside<'_>) -> Outcome {
     Outcome { set, rest, diagnostics: report.finish(file) }
 }
 
-/// Parses XML, and reports the error of one that is not well-formed.
+/// Parses XML, and reports an error if it is not well-formed.
 fn parse(bytes: &[u8], report: &mut Report) -> Option<xml::Document> {
     match xml::Document::parse(bytes) {
         Ok(document) => Some(document),

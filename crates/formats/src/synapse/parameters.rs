@@ -1,6 +1,6 @@
 //! Parameters in artefacts: `$SYSTEM:NAME`, `$FILE:NAME` and `$config:NAME`.
 //!
-//! As in Synapse, one is the whole value of an endpoint's address or of a `parameter`, never a part of it.
+//! As in Synapse, a parameter is the whole value of an endpoint's address or of a `parameter`, never a part of it.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -9,7 +9,7 @@ use crate::report::{Report, shorten};
 
 use super::place;
 
-/// Where a parameter's value comes from.
+/// The source of a parameter's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Parameter {
     /// `$SYSTEM:NAME`: an environment variable.
@@ -79,7 +79,7 @@ pub(super) fn replaced(
 }
 
 /// The parameters that expressions of `document` read as `configs.NAME` or `get-property('file', 'NAME')`, with their
-/// values. One without a value causes a warning; its expression uses a default, or fails.
+/// values. A parameter without a value causes a warning; its expression uses a default, or fails.
 pub(super) fn configs(
     document: &xml::Document,
     resolve: &dyn Fn(Parameter, &str) -> Option<String>,
@@ -111,7 +111,7 @@ pub(super) fn configs(
     found
 }
 
-/// The names in `${configs.NAME}` and `${configs["NAME"]}`, wherever in the expression that is.
+/// The names in `${configs.NAME}` and `${configs["NAME"]}`, anywhere in an expression.
 fn config_names(text: &str) -> Vec<&str> {
     let expressions = text.split("${").skip(1);
     let expressions = expressions.map(|rest| rest.split('}').next().unwrap_or_default());
@@ -175,9 +175,9 @@ fn is_name(name: &str) -> bool {
 
 /// The text of a document, read once from start to end.
 struct Source<'b> {
-    /// Of a document in UTF-8.
+    /// The text of the document, in UTF-8.
     text: &'b str,
-    /// Where the next character is; line ends are `\n`, `\r\n` and `\r`.
+    /// The position of the next character; line ends are ` `, `\r ` and `\r`.
     at: usize,
     line: u32,
     column: u32,
@@ -191,7 +191,7 @@ impl<'b> Source<'b> {
         Self { text, at, line: 1, column: 1, last: '\0' }
     }
 
-    /// Where `written` is, at `position` or after space. Positions come in their order.
+    /// The range of `written`, at `position` or after space. Positions must be ascending.
     fn find(&mut self, position: xml::Position, written: &str) -> Option<Range<usize>> {
         let rest = self.text.get(self.seek(position)?..)?;
         let space = rest.len().checked_sub(rest.trim_start().len())?;
@@ -219,7 +219,7 @@ impl<'b> Source<'b> {
     }
 }
 
-/// As content or attribute value, on one line.
+/// Escapes a value for content or an attribute, on one line.
 fn escaped(value: &str) -> String {
     let mut out = String::with_capacity(value.len());
     for character in value.chars() {

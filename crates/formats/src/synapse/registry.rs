@@ -1,4 +1,4 @@
-//! Registry resources: of a mirrored folder, of a Maven module, and of an archive.
+//! Registry resources of mirrored folders, Maven modules and archives.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::report::{Report, shorten};
 
 use super::{Outside, child_text, parse, place_of};
 
-/// The media types that matter by a file's ending.
+/// Media types by a file's ending.
 const MEDIA_TYPES: [(&str, &str); 5] = [
     (".xslt", "application/xslt+xml"),
     (".xsl", "application/xslt+xml"),
@@ -22,17 +22,17 @@ const MEDIA_TYPES: [(&str, &str); 5] = [
 
 /// One `item` of a manifest.
 pub(super) struct Item {
-    /// As written, relative to the manifest or to the `resources` folder of an archive.
+    /// The file as written, relative to the manifest or to the `resources` folder of an archive.
     pub(super) file: String,
     pub(super) is_folder: bool,
-    /// In the registry; of a folder, where its content is.
+    /// The path in the registry; for a folder, the path of its contents.
     pub(super) path: String,
     pub(super) media_type: String,
     properties: BTreeMap<String, String>,
     pub(super) place: model::Place,
 }
 
-/// The file of a folder that mirrors the registry; its properties are in one beside it, as in Micro Integrator.
+/// A file in a folder that mirrors the registry. The file with its properties is beside it, as in Micro Integrator.
 pub(super) fn resource(
     file: &Path,
     path: String,

@@ -1,4 +1,4 @@
-//! What a file is, by its path alone.
+//! The role of a file, determined only by its path.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use std::path::Path;
 pub enum Role {
     /// A `.car` archive.
     Archive,
-    /// An XML file whose document element says what it is.
+    /// An XML file whose document element determines the kind of artefact.
     Artefact,
     /// `artifact.xml` of a Maven module, which gives registry resources their paths.
     Manifest,
@@ -17,7 +17,7 @@ pub enum Role {
     Unserved(&'static Unserved),
 }
 
-/// Why a file, an artefact or a mediator is rejected, and what to use instead.
+/// A reason for rejecting a file, an artefact or a mediator, with the alternative.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Unserved {
     /// Suffix of a file, document element, or type in an archive.
@@ -84,7 +84,7 @@ const REGISTRIES: [(&str, &str); 4] =
 const NOT_RESOURCES: [&str; 4] = ["api-definitions", "conf", "connectors", "metadata"];
 
 impl Role {
-    /// `None`: the file is not read.
+    /// The role of `file`; `None` if it is not read.
     #[must_use]
     pub fn of(file: &Path) -> Option<Self> {
         let parts: Vec<&str> = file.iter().map(|part| part.to_str()).collect::<Option<_>>()?;
@@ -108,7 +108,7 @@ impl Role {
             name if name.ends_with(".car") => Some(Self::Archive),
             "pom.xml" => None,
             "artifact.xml" if !in_resources => Some(Self::Manifest),
-            // What the manifests of these folders name.
+            // Files that the manifests of these folders name.
             _ if in_resources || folders.iter().any(is_registry_module) => None,
             name if name.ends_with(".xml") => Some(Self::Artefact),
             _ => None,
@@ -116,7 +116,7 @@ impl Role {
     }
 }
 
-/// Whether a folder below a configured one is listed: builds and tests are not deployed.
+/// Whether a folder below a configured one is listed. Builds and tests are not deployed.
 #[must_use]
 pub fn enters(folder: &Path) -> bool {
     let mut parts = folder.iter().rev();
@@ -125,7 +125,7 @@ pub fn enters(folder: &Path) -> bool {
     !is_test && name.is_none_or(|name| name != "target")
 }
 
-/// Whether `names` has the ending of `name`, such as `.zip`.
+/// Whether `name` ends with one of `names`, such as `.zip`.
 fn has_suffix(name: &str, names: &[&str]) -> bool {
     names.iter().any(|suffix| suffix.starts_with('.') && name.ends_with(suffix))
 }

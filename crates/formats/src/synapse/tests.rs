@@ -1,4 +1,4 @@
-//! Files and archives, as people write them and as nobody should.
+//! Files and archives, valid and invalid.
 
 use std::io::{Cursor, Write};
 use std::path::Path;
@@ -295,7 +295,7 @@ fn parameters_on_one_line_and_on_several_are_each_replaced() {
     assert!(
         text.contains("\"http://system/?a&#38;b\"") && text.contains("\"http://file/?a&#38;b\"")
     );
-    // One pass: a pass for each would not end.
+    // All are replaced in one pass, since a pass for each would take too long.
     let many = "<address uri=\"$SYSTEM:HOST\"/>".repeat(50_000);
     let many = format!("<definitions {NS}><endpoint name=\"a\">{many}</endpoint></definitions>");
     let set = read_bytes("a.xml", many.as_bytes()).set.expect("it is valid");
@@ -375,7 +375,7 @@ fn hostile_archives_are_rejected() {
     let names: Vec<String> = (0..=limits::ARCHIVE_ENTRIES_MAX).map(|n| n.to_string()).collect();
     let many: Vec<_> = names.iter().map(|name| (&**name, "")).collect();
     rejected(&archive(&many), "10001 entries");
-    // The true number may be in a record of a larger format, however few this one says.
+    // The true number may be in a record of a larger format, even if this record has a small one.
     for (at, bytes) in [(8, 4), (12, 4), (16, 4)] {
         let mut larger = one("a");
         let field = larger.len().saturating_sub(22).saturating_add(at);
@@ -425,7 +425,8 @@ fn rejected(bytes: &[u8], phrase: &str) {
     assert!(messages.iter().any(|one| one.contains(phrase)), "{phrase}: {messages:?}");
 }
 
-/// `ORDERS` with other entries; an empty one is left out. `expect`: what the diagnostics contain, by `; `.
+/// Checks `ORDERS` with other entries; an empty one is left out. `expect` has phrases of the diagnostics, separated by
+/// `; `.
 #[track_caller]
 fn changed(changes: &[(&str, &str)], expect: &str) {
     let entries = ORDERS.iter().map(|(name, text)| {
@@ -443,7 +444,7 @@ fn changed(changes: &[(&str, &str)], expect: &str) {
     assert!(outcome.set.is_none() && outcome.rest.is_some(), "{outcome:?}");
 }
 
-/// `expect`: empty, or `line:column: phrase`; the phrase `warning` is for any warning.
+/// `expect` is empty, or `line:column: phrase`; the phrase `warning` stands for any warning.
 #[track_caller]
 fn file(name: &str, text: &str, expect: &str) {
     let outcome = read_bytes(name, text.as_bytes());
@@ -461,7 +462,7 @@ fn file(name: &str, text: &str, expect: &str) {
     assert_eq!(outcome.set.is_none(), rejected);
 }
 
-/// Those of the file, and of its artefact.
+/// The problems of the file and of its artefact.
 fn problems(outcome: &Outcome) -> Vec<String> {
     let artefacts = outcome.set.iter().flat_map(|set| &set.artefacts);
     let own = artefacts.flat_map(|artefact| &artefact.problems);

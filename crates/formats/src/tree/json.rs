@@ -167,7 +167,7 @@ impl<'a> Reader<'a, '_> {
         }
     }
 
-    /// After a member or an item: whether another one follows.
+    /// Whether another member or item follows, after one was read.
     fn has_next(&mut self, end: u8) -> Result<bool, SyntaxError> {
         match self.peek() {
             Some(b',') => {
@@ -185,7 +185,7 @@ impl<'a> Reader<'a, '_> {
         }
     }
 
-    /// No leading zero or plus, digits on both sides of the point. Source: RFC 8259 section 6.
+    /// Reads a number: no leading zero or plus, digits on both sides of the point. Source: RFC 8259 section 6.
     fn number(&mut self) -> Result<&'a str, SyntaxError> {
         let start = self.at;
         if self.peek() == Some(b'-') {
@@ -221,7 +221,7 @@ impl<'a> Reader<'a, '_> {
         if self.at == start { Err(self.expected("a digit")) } else { Ok(()) }
     }
 
-    /// From the opening quote to the closing one. Borrows unless there is an escape.
+    /// Reads a string, from the opening quote to the closing one. Borrows unless it has an escape.
     fn string(&mut self) -> Result<Cow<'a, str>, SyntaxError> {
         self.step();
         let start = self.at;
@@ -244,7 +244,7 @@ impl<'a> Reader<'a, '_> {
         }
     }
 
-    /// Up to a quote or a backslash.
+    /// Skips to the next quote or backslash.
     fn plain(&mut self) -> Result<(), SyntaxError> {
         let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
         for (n, byte) in rest.iter().enumerate() {

@@ -1,7 +1,7 @@
-//! Which parts of an OpenAPI description are kept. Schemas, examples and prose are most of a large
-//! one; they are only checked to be well-formed.
+//! The parts of an OpenAPI description that are kept. Schemas, examples and prose make up most of a large description;
+//! they are only checked to be well-formed.
 
-/// The kind of a value, which decides what is kept below it.
+/// The kind of a value, which decides the parts that are kept below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Keep {
     Everything,
@@ -18,7 +18,7 @@ pub(crate) const METHODS: [&str; 8] =
     ["get", "put", "post", "delete", "options", "head", "patch", "trace"];
 
 impl Keep {
-    /// What is kept of the member `key`.
+    /// The kind of the member `key`.
     pub(crate) fn below(self, key: &str) -> Self {
         match self {
             Self::Everything => Self::Everything,
@@ -35,7 +35,7 @@ impl Keep {
                 | "host"
                 | "basePath"
                 | "schemes" => Self::Everything,
-                // Of a project of API Manager.
+                // Members of a project of API Manager.
                 "type" | "data" => Self::Everything,
                 _ => Self::extension(key),
             },

@@ -29,7 +29,7 @@ pub(crate) struct Node<'a> {
 pub(crate) enum Value<'a> {
     Null,
     Bool(bool),
-    /// As written: `1.0` stays `1.0`, in case a string is wanted.
+    /// A number as written: `1.0` stays `1.0`, in case a string is required.
     Number(Cow<'a, str>),
     Text(Cow<'a, str>),
     List(Vec<Node<'a>>),
@@ -72,7 +72,7 @@ impl SyntaxError {
 
 const START: Place = Place { line: 1, column: 1 };
 
-/// Reads a document, as JSON or as YAML. `None`: not well-formed, which is reported.
+/// Reads a document, as JSON or as YAML. `None` if it is not well-formed, which is reported.
 pub(crate) fn read<'a>(text: &'a [u8], keep: Keep, report: &mut Report) -> Option<Node<'a>> {
     let size = u64::try_from(text.len()).unwrap_or(u64::MAX);
     if size > limits::DOCUMENT_BYTES_MAX {
@@ -100,7 +100,7 @@ pub(crate) fn read<'a>(text: &'a [u8], keep: Keep, report: &mut Report) -> Optio
     }
 }
 
-/// By file extension. Without a known one: JSON if the first character is `{`.
+/// Decides by file extension. Without a known one, a text is JSON if its first character is `{`.
 fn is_json(text: &str, report: &Report) -> bool {
     let extension = report.file().extension().and_then(|e| e.to_str()).unwrap_or_default();
     match extension.to_ascii_lowercase().as_str() {
@@ -110,12 +110,12 @@ fn is_json(text: &str, report: &Report) -> bool {
     }
 }
 
-/// Where the lines of a text begin.
+/// The offsets of the lines of a text.
 pub(crate) struct Lines<'t> {
     text: &'t [u8],
-    /// Each byte is one character.
+    /// Whether each byte is one character.
     is_ascii: bool,
-    /// Without the first.
+    /// Offsets of all lines but the first.
     starts: Vec<usize>,
 }
 
@@ -177,7 +177,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// For messages.
+    /// The kind of the value, for messages.
     pub(crate) fn kind(&self) -> &'static str {
         match &self.value {
             Value::Null => "null",
@@ -190,7 +190,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The same tree, that many lines further down.
+    /// The same tree, with its positions moved down by `lines`.
     fn moved_down(mut self, lines: u32) -> Self {
         self.place.line = self.place.line.saturating_add(lines);
         match &mut self.value {
@@ -243,18 +243,18 @@ impl Member<'_> {
 }
 
 impl<'a> Map<'a> {
-    /// Duplicate keys are reported; the first value is kept.
+    /// A map of `members`. Duplicate keys are reported; the first value is kept.
     fn new(members: Vec<Member<'a>>, report: &mut Report) -> Self {
         let (members, by_key) = without_duplicates(members, |m| (&m.key, m.key_place), report);
         Self { members, by_key }
     }
 
-    /// Of a few members with different keys.
+    /// A map of a few members with different keys.
     pub(crate) fn of(members: Vec<Member<'a>>) -> Self {
         Self { members, by_key: Vec::new() }
     }
 
-    /// The same map with these members, in place of those with their keys. One that is null removes them.
+    /// The same map, with `by` replacing members of the same keys. A null removes the member.
     pub(crate) fn replaced(mut self, by: Vec<Member<'a>>, report: &mut Report) -> Self {
         self.members.retain(|member| by.iter().all(|new| new.key != member.key));
         let new = by.into_iter().filter(|member| !matches!(member.value.value, Value::Null));

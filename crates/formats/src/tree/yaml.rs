@@ -16,7 +16,7 @@ use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, Tag};
 use super::{Keep, Map, Member, Node, START, SyntaxError, Value, count};
 use crate::report::Report;
 
-/// Bytes of text that are copied for the price of one value.
+/// Bytes of text that are copied for the cost of one value.
 const COPIED_BYTES_PER_VALUE: usize = 64;
 
 /// Reads the whole of `text` as one document.
@@ -28,7 +28,7 @@ pub(super) fn read<'a>(
     read_within(text, keep, report, limits::YAML_RESCAN_BYTES_MAX)
 }
 
-/// The same with another limit of bytes to scan again.
+/// As [`read`] with another limit of bytes to scan again.
 pub(super) fn read_within<'a>(
     text: &'a str,
     keep: Keep,
@@ -45,7 +45,7 @@ pub(super) fn read_within<'a>(
     }
 }
 
-/// Why reading stopped.
+/// The reason why reading stopped.
 enum Stop {
     Error(SyntaxError),
     /// A line is indented less than YAML requires.
@@ -116,7 +116,7 @@ impl Shallow {
         }
     }
 
-    /// How many times the file is scanned, the check of the result included.
+    /// The number of scans of the file, including the check of the result.
     fn scans(&self) -> u64 {
         match self {
             Self::Quoted(_) => 1,
@@ -139,7 +139,7 @@ impl Shallow {
         }
     }
 
-    /// Where the scalar or the outermost collection starts, and its bytes in `text`.
+    /// The start of the scalar or the outermost collection, and its bytes in `text`.
     fn extent(&self, text: &str) -> Option<(Marker, Range<usize>)> {
         match self {
             Self::Quoted(start) => {
@@ -152,7 +152,7 @@ impl Shallow {
                 let from = byte_at(text, start.index())?;
                 let collection = text.get(from..)?;
                 let length = flow_length(collection).or_else(|| {
-                    // Up to the error: the next lines are indented when they are scanned.
+                    // The range ends at the error; the next lines are indented when they are scanned.
                     let chars = at.index().checked_sub(start.index())?.checked_add(1)?;
                     byte_at(collection, chars)
                 })?;
@@ -167,7 +167,7 @@ impl Shallow {
 struct Added(BTreeMap<usize, usize>);
 
 impl Added {
-    /// The position in the file as it is. saphyr counts lines from 1 and columns from 0.
+    /// The position in the original file. saphyr counts lines from 1 and columns from 0.
     fn place(&self, marker: &Marker) -> Place {
         let added = self.0.get(&marker.line()).copied().unwrap_or(0);
         let column = marker.col().saturating_sub(added).saturating_add(1);
@@ -209,8 +209,8 @@ fn is_behind(a: &Marker, b: &Marker) -> bool {
     (a.line(), a.col()) > (b.line(), b.col())
 }
 
-/// Indents the lines of a quoted scalar or flow collection up to the column behind its start, which is
-/// always enough. `None`: there is no line to indent, or the file would become too large.
+/// Indents the lines of a quoted scalar or flow collection to the column after its start, which always suffices. `None`
+/// without a line to indent, or if the file would become too large.
 fn indent(text: &str, shallow: &Shallow, added: &mut Added) -> Option<String> {
     let (start, Range { start: from, end: to }) = shallow.extent(text)?;
     let mut out = String::with_capacity(text.len());
@@ -291,8 +291,8 @@ fn next_bracket(text: &str, from: Marker, to: &Marker) -> Option<Marker> {
     None
 }
 
-/// Length in bytes of the flow collection that `text` starts with, both brackets included. `None`: it
-/// has an error, or an alias, whose anchor may be before it.
+/// Length in bytes of the flow collection that `text` starts with, both brackets included. `None` if it has an error,
+/// or an alias, whose anchor may precede it.
 fn flow_length(text: &str) -> Option<usize> {
     let mut depth = 0_usize;
     for (event, span) in Parser::new_from_str(text).map_while(Result::ok) {
@@ -336,7 +336,7 @@ fn scalar_length(text: &str) -> Option<usize> {
 
 struct Builder<'a, 'r> {
     report: &'r mut Report,
-    /// What is kept of the document.
+    /// The part of the document that is kept.
     keep: Keep,
     open: Vec<Open<'a>>,
     anchors: BTreeMap<usize, Node<'a>>,
@@ -349,8 +349,7 @@ struct Builder<'a, 'r> {
 struct Open<'a> {
     place: Place,
     anchor: usize,
-    /// What is kept of it: everything below an anchor, since an alias may refer to it from a part that is
-    /// kept.
+    /// The part that is kept: everything below an anchor, since an alias may refer to it from a kept part.
     keep: Keep,
     content: Content<'a>,
 }
@@ -396,7 +395,7 @@ impl<'a> Builder<'a, '_> {
         }
     }
 
-    /// What is kept of the next node.
+    /// The part of the next node that is kept.
     fn keep_next(&self) -> Keep {
         match self.open.last() {
             None => self.keep,
@@ -584,7 +583,7 @@ fn scalar<'a>(
         let plain = matches!(style, ScalarStyle::Plain);
         return Ok(if plain { resolve(text) } else { Value::Text(text) });
     };
-    // `!` alone makes anything a string (section 6.9.1).
+    // The tag `!` makes any scalar a string (section 6.9.1).
     let is_text = (tag.handle.is_empty() && tag.suffix == "!")
         || (tag.handle == "!" && tag.suffix.is_empty());
     if is_text {

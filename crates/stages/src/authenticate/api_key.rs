@@ -12,8 +12,8 @@ use model::{AuthFailure, Caller, CredentialKind, Issuer, Permitted};
 use super::{Identity, TokenCache, cached, is_jwt, verified};
 use crate::subscribers::Subscribers;
 
-/// Identifies whose API key it is, from the cache, by its hash, or by verifying it like a token. An application's key may
-/// be cached although no application has it any more.
+/// Identifies the caller of an API key: from the cache, by its hash, or by verifying it like a token. The cache may
+/// still have a key that was removed from its application.
 pub fn identify_key(
     cache: &mut TokenCache,
     key: &[u8],
@@ -28,7 +28,7 @@ pub fn identify_key(
     identify_new(cache, key, issuers, subscribers, now)
 }
 
-/// Apart, so that a key in the cache does not pay for its registers and its stack.
+/// A separate function, so that a cached key does not pay for its registers and its stack.
 #[inline(never)]
 fn identify_new(
     cache: &mut TokenCache,
@@ -50,7 +50,7 @@ fn identify_new(
     }
 }
 
-/// Identifies who tries an API by an internal key, which is verified like a signed API key.
+/// Identifies the caller of an internal key, which is verified like a signed API key.
 pub fn identify_internal_key(
     cache: &mut TokenCache,
     key: &[u8],
@@ -72,14 +72,14 @@ fn may_be_internal(caller: &Caller, issuers: &[Arc<Issuer>]) -> bool {
     caller.kind == CredentialKind::InternalKey && issuer.is_some_and(|issuer| issuer.internal_keys)
 }
 
-/// Whoever has the key of an application with this hash.
+/// The caller with the application key of this hash.
 fn of_application(hash: [u8; 32]) -> Caller {
-    // The type of the key is looked up.
+    // The type of the key is looked up later.
     Caller { kind: CredentialKind::ApplicationKey(hash), ..Caller::default() }
 }
 
-/// From where a signed key may be used. Source: WSO2's claims `permittedIP` and `permittedReferer`. What is no address
-/// permits none.
+/// The restrictions on the use of a signed key. An invalid address permits none. Source: WSO2's claims `permittedIP`
+/// and `permittedReferer`.
 pub(super) fn permitted(claims: &Claims) -> Option<Arc<Permitted>> {
     fn listed(claim: &Option<String>) -> impl Iterator<Item = &str> {
         let all = claim.iter().flat_map(|text| text.split(','));
@@ -108,7 +108,7 @@ fn block(text: &str) -> Option<(IpAddr, u8)> {
 mod tests {
     use super::*;
 
-    /// The number of addresses, if there is a list of them, and the patterns.
+    /// Checks the number of addresses, if there is a list of them, and the patterns.
     #[track_caller]
     fn check(
         addresses: Option<&str>,

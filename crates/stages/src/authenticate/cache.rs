@@ -1,8 +1,8 @@
-//! Verified tokens, and opaque ones that their issuer called active, cached until they expire, their issuer changes or
-//! they are evicted.
+//! Verified tokens, and opaque tokens that their issuer reported as active, cached until they expire, their issuer
+//! changes or they are evicted.
 //!
-//! A token is found by a keyed hash of its last bytes, which belong to the signature, or are random, and are evenly
-//! distributed, and then compared whole. Eviction is by second chance: the oldest entry that was not used
+//! A token is found by a keyed hash of its last bytes, which are evenly distributed because they are random or part of
+//! the signature; then the whole token is compared. Eviction is by second chance: the oldest entry that was not used
 //! since the last round is removed.
 
 use std::collections::HashMap;
@@ -34,7 +34,7 @@ pub struct TokenCache {
     hits: u64,
     misses: u64,
     pub(super) refused: Refused,
-    /// The claims that are kept of new tokens.
+    /// Names of the claims that are kept for new tokens.
     pub(super) claims: Arc<[String]>,
 }
 
@@ -49,13 +49,13 @@ struct Entry {
     key: u64,
     token: Box<[u8]>,
     caller: Rc<Caller>,
-    /// The issuer that verified the token; `None`: it is a key of an application.
+    /// The issuer that verified the token; `None` for a key of an application.
     issuer: Option<Arc<Issuer>>,
-    /// By which the issuer revokes it.
+    /// The identifier by which the issuer revokes the token.
     id: Option<TokenId>,
-    /// On the clock of `Now::mono_us`.
+    /// End of the cached validity, on the clock of `Now::mono_us`.
     fresh_until_us: u64,
-    /// Used since the last round of eviction.
+    /// Whether the entry was used since the last round of eviction.
     used: bool,
 }
 
@@ -91,7 +91,7 @@ impl TokenCache {
         }
     }
 
-    /// Keeps these claims of tokens that are verified from now on.
+    /// Sets the claims that are kept for tokens verified from now on.
     pub fn keep_claims(&mut self, names: &Arc<[String]>) {
         self.claims = Arc::clone(names);
     }
@@ -140,8 +140,8 @@ impl TokenCache {
         fold(left ^ right, last ^ token.len() as u64)
     }
 
-    /// Stands for a credential that is not kept itself, together with `context`. Nobody who does not know the key can find
-    /// another one with the same tag.
+    /// A keyed hash that identifies a credential together with `context`, so that the credential itself need not be
+    /// kept. Without the key, finding another credential with the same tag is infeasible.
     pub(super) fn tag(&self, credential: &[u8], context: u64) -> [u8; 16] {
         let [first, second] = self.tag_key;
         siphash([first, second ^ context], credential)
@@ -176,8 +176,8 @@ impl TokenCache {
         are_equal(&entry.token, token).then_some(index)
     }
 
-    /// Caches a token for up to `fresh_s` seconds. `by`: the issuer that verified it, and by what it revokes it. Replaces an
-    /// entry with the same key.
+    /// Caches a token for up to `fresh_s` seconds. `by` is the issuer that verified it, and the identifier by which the
+    /// issuer revokes it. Replaces an entry with the same key.
     pub(super) fn insert(
         &mut self,
         token: &[u8],
@@ -239,8 +239,9 @@ impl TokenCache {
     }
 }
 
-/// Whether two credentials are the same. The end of a long one, by which it was found, is a signature or random; a short one
-/// may be somebody's choice, and how long its comparison takes does not depend on where it differs.
+/// Whether two credentials are the same. The end of a long credential, by which it was found, is random or part of a
+/// signature. A short credential may be chosen by a person, so the time of its comparison does not depend on the place
+/// of the difference.
 fn are_equal(one: &[u8], other: &[u8]) -> bool {
     const SHORT_BYTES: usize = 4 * TAIL_BYTES;
     let length = one.len();
@@ -249,7 +250,7 @@ fn are_equal(one: &[u8], other: &[u8]) -> bool {
     }
     let ends = |text: &[u8]| Some((*text.first_chunk::<TAIL_BYTES>()?, *text.last_chunk()?));
     match ends(one).zip(ends(other)) {
-        // The usual length: both ends are all of it.
+        // The usual length: the two ends cover the whole credential.
         Some((one, other)) if length <= 2 * TAIL_BYTES => {
             difference(&one.0, &other.0) | difference(&one.1, &other.1) == 0
         }
@@ -257,7 +258,7 @@ fn are_equal(one: &[u8], other: &[u8]) -> bool {
     }
 }
 
-/// 0 if they are the same.
+/// Returns 0 if both are the same.
 fn difference(one: &[u8; TAIL_BYTES], other: &[u8; TAIL_BYTES]) -> u64 {
     let word = |bytes: &[u8; 8]| u64::from_ne_bytes(*bytes);
     let words = one.as_chunks().0.iter().zip(other.as_chunks().0);
@@ -265,8 +266,8 @@ fn difference(one: &[u8; TAIL_BYTES], other: &[u8; TAIL_BYTES]) -> u64 {
 }
 
 impl Entry {
-    /// Whether `issuers` has the verifying issuer at the same index, with the same keys and rules, and it has not revoked
-    /// the token, or those of its client. An application's key has none.
+    /// Whether `issuers` has the verifying issuer at the same index, with the same keys and rules, and the issuer has
+    /// not revoked the token or all tokens of its client. An application's key has no issuer.
     fn is_verified_by(&mut self, issuers: &[Arc<Issuer>]) -> bool {
         let Some(number) = self.caller.issuer else { return true };
         let Some(issuer) = issuers.get(number) else { return false };
@@ -274,7 +275,8 @@ impl Entry {
             || self.is_verified_by_changed(issuer)
     }
 
-    /// The same for an issuer that was published again. It is remembered, so that the next lookup only compares a pointer.
+    /// As [`Self::is_verified_by`] for an issuer that was published again. The new one is stored, so that the next
+    /// lookup only compares a pointer.
     #[cold]
     fn is_verified_by_changed(&mut self, issuer: &Arc<Issuer>) -> bool {
         let same = self.issuer.as_ref().is_some_and(|known| {

@@ -1,7 +1,7 @@
-//! HTTP Basic: the passwords of configured users, and of those of an issuer.
+//! HTTP Basic: the passwords of configured users, and of an issuer's users.
 //!
-//! A password is verified once, on the threads for heavy work; then its request is known by a keyed hash of what came in
-//! the field, so that the cache holds no password.
+//! A password is verified once, on the threads for heavy work. Afterwards requests are recognised by a keyed hash of
+//! the field's value, so that the cache contains no password.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -17,9 +17,9 @@ use super::{Identity, Question, TokenCache, cached, credentials_of, id};
 #[derive(Debug)]
 pub struct Users {
     by_name: HashMap<String, User>,
-    /// What is verified for a name that nobody has, so that it takes as long.
+    /// The hash that is verified for an unknown name, so that it takes as long as for a known one.
     stand_in: PasswordHash,
-    /// Of all of them: what was cached for others counts for nothing.
+    /// Hash of all users, so that results cached for an earlier set of users are not used.
     fingerprint: [u8; 32],
 }
 
@@ -39,14 +39,14 @@ impl Users {
         Arc::new(Self { by_name, stand_in, fingerprint: jose::sha256(&all) })
     }
 
-    /// Differs from that of other users, passwords or scopes.
+    /// A number that changes with the users, their passwords and their scopes.
     #[must_use]
     pub fn fingerprint(&self) -> u64 {
         let (words, _) = self.fingerprint.as_chunks::<8>();
         words.first().map_or(0, |word| u64::from_le_bytes(*word))
     }
 
-    /// The user `name`, and what the password has to be verified with.
+    /// The user `name`, if known, and the hash to verify the password with.
     #[must_use]
     pub fn find(&self, name: &str) -> (Option<&User>, &PasswordHash) {
         let user = self.by_name.get(name);
@@ -57,14 +57,16 @@ impl Users {
 /// Extracts name and password, in base64, from the value of the credential's header field.
 ///
 /// # Errors
-/// [`AuthFailure::UnsupportedScheme`] for another scheme; [`AuthFailure::TokenTooLong`] above `limits::LOGIN_BYTES_MAX`.
+/// [`AuthFailure::UnsupportedScheme`] for another scheme; [`AuthFailure::TokenTooLong`] above
+/// `limits::LOGIN_BYTES_MAX`.
 ///
 /// Source: RFC 7617 section 2.
 pub fn login(value: &[u8]) -> Result<&[u8], AuthFailure> {
     credentials_of(b"Basic", value, limits::LOGIN_BYTES_MAX)
 }
 
-/// Identifies the user of `login`, from the cache. The token of an issuer's user that is no longer valid is asked for again.
+/// Identifies the user of `login` from the cache. If the token of an issuer's user is no longer valid, a new one is
+/// requested.
 pub fn identify_login(
     cache: &mut TokenCache,
     login: &[u8],
@@ -85,7 +87,7 @@ pub fn identify_login(
     }
 }
 
-/// Remembers that `login` was verified, and that it is that of `user`. `None`: it is nobody's.
+/// Caches that `login` was verified as that of `user`; `None` if it is not valid for any user.
 ///
 /// # Errors
 /// [`AuthFailure::WrongPassword`].
@@ -112,7 +114,8 @@ pub fn conclude_login(
     Ok(caller)
 }
 
-/// Remembers that `login` is that of an issuer's user: `caller` is that of `token`, which the issuer has exchanged it for.
+/// Caches that `login` belongs to an issuer's user. `caller` is the caller of `token`, which the issuer has issued for
+/// it.
 ///
 /// # Errors
 /// [`AuthFailure::UnknownIssuer`].
@@ -128,11 +131,11 @@ pub fn conclude_issued(
     let id = id(issuer, caller, token);
     let caller = Rc::new(Caller {
         kind: CredentialKind::Login,
-        // As of a user that is configured: without an application.
+        // Like a configured user, the caller has no application.
         subscriptions: None,
         application_key: 0,
         client_id: None,
-        // The token stays here.
+        // The client does not present the token, so it need not prove a key.
         confirmation: None,
         ..caller.clone()
     });

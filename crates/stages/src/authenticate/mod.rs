@@ -38,23 +38,23 @@ pub use proofs::{Proofs, Proven, bound, prove};
 pub enum Identity {
     Known(Rc<Caller>),
     Rejected(AuthFailure),
-    /// Only the network can tell. To be called again with the answer.
+    /// The question requires the network. The caller calls again with the answer.
     Ask(Question),
 }
 
-/// What [`identify`] needs to know.
+/// A question that [`identify`] cannot answer itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Question {
-    /// The current key set of an issuer: the known one lacks the key that the token names. Without an answer the token
-    /// is rejected with [`AuthFailure::UnknownKid`].
+    /// The current key set of an issuer, because the known one lacks the token's key. Without an answer the token is
+    /// rejected with [`AuthFailure::UnknownKid`].
     KeySet {
         /// Index in the `issuers` argument.
         issuer: usize,
     },
-    /// Whose the token is, which is opaque: only an issuer can tell. See [`conclude`]. Without an answer the token is
+    /// The caller of an opaque token, which only an issuer knows. See [`conclude`]. Without an answer the token is
     /// rejected with [`AuthFailure::IssuerUnavailable`].
     Token,
-    /// Whether a user has this password, whose verification takes long. See [`conclude_login`]. Without an answer it is
+    /// Whether a user has this password, which takes long to verify. See [`conclude_login`]. Without an answer it is
     /// rejected with [`AuthFailure::IssuerUnavailable`].
     Password,
 }
@@ -71,7 +71,7 @@ pub fn bearer(value: &[u8]) -> Result<&[u8], AuthFailure> {
     credentials_of(b"Bearer", value, limits::TOKEN_BYTES_MAX)
 }
 
-/// What follows `expected`, a scheme of letters, of at most `most` bytes.
+/// The credentials, of at most `most` bytes, after the scheme `expected`, which consists of letters.
 fn credentials_of<'v, const LENGTH: usize>(
     expected: &[u8; LENGTH],
     value: &'v [u8],
@@ -81,7 +81,7 @@ fn credentials_of<'v, const LENGTH: usize>(
     let (scheme, rest) = value.trim_ascii().split_first_chunk::<LENGTH>().ok_or(unsupported)?;
     let found = rest.trim_ascii_start();
     let is_apart = found.len() < rest.len();
-    // A letter's cases differ in one bit. Without branches, and compiled for this length.
+    // The two cases of a letter differ in one bit. There are no branches, and the length is known at compile time.
     let differ = |bits, (one, other): (&u8, &u8)| bits | ((one ^ other) & !0x20);
     let differing = scheme.iter().zip(expected).fold(0, differ);
     if differing != 0 || !is_apart || found.is_empty() {
@@ -90,8 +90,8 @@ fn credentials_of<'v, const LENGTH: usize>(
     if found.len() > most { Err(AuthFailure::TokenTooLong) } else { Ok(found) }
 }
 
-/// Identifies the bearer of `token`, from the cache or by verifying it with its issuer's keys. A token that is no JWT is
-/// left to the issuers with an introspection endpoint, if there are any.
+/// Identifies the bearer of `token`, from the cache or by verifying it with its issuer's keys. A token that is not a
+/// JWT is left to the issuers with an introspection endpoint, if there are any.
 pub fn identify(
     cache: &mut TokenCache,
     token: &[u8],
@@ -129,7 +129,7 @@ fn cached(
     }
 }
 
-/// The caller of a token that is not cached, and is from now on if its issuer's keys verify it.
+/// The caller of a token that is not cached. If its issuer's keys verify it, it is cached.
 fn verified(cache: &mut TokenCache, token: &[u8], issuers: &[Arc<Issuer>], now: Now) -> Identity {
     let (mut caller, issuer) = match verify(token, issuers) {
         Ok(verified) => verified,
@@ -152,7 +152,7 @@ fn verified(cache: &mut TokenCache, token: &[u8], issuers: &[Arc<Issuer>], now: 
     Identity::Known(caller)
 }
 
-/// What is known of a token that is no JWT, if an issuer has an introspection endpoint.
+/// The result for a token that is not a JWT, if an issuer has an introspection endpoint.
 fn opaque(cache: &TokenCache, token: &[u8], issuers: &[Arc<Issuer>], now: Now) -> Option<Identity> {
     let is_asked = issuers.iter().any(|issuer| issuer.introspection.is_some());
     if !is_asked || is_jwt(token) {
@@ -169,7 +169,8 @@ fn opaque(cache: &TokenCache, token: &[u8], issuers: &[Arc<Issuer>], now: Now) -
     })
 }
 
-/// By what `issuer` revokes the token, if its revocations are followed. `None`: it cannot revoke the token alone.
+/// The identifier by which `issuer` revokes the token, if its revocations are followed. `None` if the issuer cannot
+/// revoke a single token.
 fn id(issuer: &Issuer, caller: &Caller, token: &[u8]) -> Option<TokenId> {
     issuer.revoked.as_ref()?;
     match &caller.token_id {
@@ -179,7 +180,7 @@ fn id(issuer: &Issuer, caller: &Caller, token: &[u8]) -> Option<TokenId> {
     }
 }
 
-/// Whether `issuer` has revoked the token, which is revoked by `id`, or all tokens of its client.
+/// Whether `issuer` has revoked the token with this `id`, or all tokens of its client.
 fn is_revoked(issuer: &Issuer, caller: &Caller, id: Option<&TokenId>) -> bool {
     let Some(revoked) = issuer.revoked.as_ref().filter(|revoked| !revoked.is_empty()) else {
         return false;
@@ -198,12 +199,12 @@ fn is_revoked_by_any(issuers: &[Arc<Issuer>], token: &[u8]) -> bool {
     }
 }
 
-/// Whether it has two dots.
+/// Whether `token` has two dots.
 fn is_jwt(token: &[u8]) -> bool {
     token.iter().filter(|byte| **byte == b'.').count() == 2
 }
 
-/// Source: RFC 6750 section 2.1.
+/// Whether a token has the syntax of RFC 6750 section 2.1.
 fn is_token68(token: &[u8]) -> bool {
     let end = token.iter().rposition(|byte| *byte != b'=').map_or(0, |last| last.saturating_add(1));
     let text = token.get(..end).unwrap_or_default();
@@ -211,12 +212,12 @@ fn is_token68(token: &[u8]) -> bool {
         && text.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-._~+/".contains(byte))
 }
 
-/// What `response` of the introspection endpoint of `issuers[number]` says about `token`. `None`: it is not a token of
-/// this issuer, or not active.
+/// Evaluates the `response` of the introspection endpoint of `issuers[number]` for `token`. `None` if the token is not
+/// active, or not one of this issuer.
 ///
 /// # Errors
-/// [`AuthFailure::IssuerUnavailable`] for a response that says nothing about the token; of an active token what is wrong
-/// with its claims.
+/// [`AuthFailure::IssuerUnavailable`] for a response that cannot be used; for an active token, the failure of its
+/// claims.
 pub fn conclude(
     cache: &mut TokenCache,
     token: &[u8],
@@ -241,7 +242,7 @@ pub fn conclude(
         return Err(AuthFailure::UnsupportedHeader);
     }
     let mut caller = caller(claims, number, issuer);
-    // RFC 7662 has no rule for a token without `exp`; this one is asked about again after `cache_s`.
+    // RFC 7662 has no rule for a token without `exp`; this one is checked again after `cache_s`.
     caller.expires_s.get_or_insert(u64::MAX);
     check_claims(&caller, issuer, now)?;
     let id = id(issuer, &caller, token);
@@ -253,36 +254,36 @@ pub fn conclude(
     Ok(Some(caller))
 }
 
-/// Rejects an opaque `token` for `limits::INACTIVE_TOKEN_S`: no issuer called it active.
+/// Rejects an opaque `token` for `limits::INACTIVE_TOKEN_S`, since no issuer reported it as active.
 pub fn refuse(cache: &mut TokenCache, token: &[u8], now: Now) {
     cache.refused.add(token, now);
 }
 
-/// What a token with `x5t#S256` is bound to: the SHA-256 of a certificate in DER form.
+/// The SHA-256 of a certificate in DER form, to which a token with `x5t#S256` is bound.
 #[must_use]
 pub fn thumbprint(certificate: &[u8]) -> [u8; 32] {
     jose::sha256(certificate)
 }
 
-/// Checks that the client has the key that the token is bound to. `certificate`: the thumbprint of the one that it has
-/// proven in the TLS handshake.
+/// Checks that the client has the key that the token is bound to. `certificate` is the thumbprint of the client's
+/// certificate in the TLS handshake.
 ///
 /// # Errors
-/// [`AuthFailure::Unconfirmed`]: it has not, or the kind of proof is not supported. [`AuthFailure::MissingProof`]: it needs
-/// [`prove`] instead.
+/// [`AuthFailure::Unconfirmed`] if it does not, or the kind of proof is not supported; [`AuthFailure::MissingProof`] if
+/// the token requires [`prove`] instead.
 ///
 /// Source: RFC 8705 section 3.
 pub fn confirm(caller: &Caller, certificate: Option<&[u8; 32]>) -> Result<(), AuthFailure> {
     match &caller.confirmation {
         None => Ok(()),
         Some(Confirmation::Certificate(bound)) if Some(bound) == certificate => Ok(()),
-        // Presented as if it were not bound to a key.
+        // The token is presented as if it were not bound to a key.
         Some(Confirmation::Key(_)) => Err(AuthFailure::MissingProof),
         Some(Confirmation::Certificate(_) | Confirmation::Other) => Err(AuthFailure::Unconfirmed),
     }
 }
 
-/// Checks lifetime, then audience: what may change between two requests with the same token.
+/// Checks lifetime, then audience: the results that may differ between two requests with the same token.
 ///
 /// Source: RFC 7519 sections 4.1.3 (`aud`), 4.1.4 (`exp`) and 4.1.5 (`nbf`).
 fn check_claims(caller: &Caller, issuer: &Issuer, now: Now) -> Result<(), AuthFailure> {
@@ -306,10 +307,10 @@ fn check_claims(caller: &Caller, issuer: &Issuer, now: Now) -> Result<(), AuthFa
     Ok(())
 }
 
-/// Verifies `token` with the keys of the issuers that its `iss` names. The `iss` is unverified until a
-/// signature verifies, which then covers it. Several issuers may share an `iss`; the first whose keys
-/// verify the token wins. Internal keys are for issuers that sign such, which verify other tokens only if
-/// nobody else has their `iss`.
+/// Verifies `token` with the keys of the issuers that its `iss` names. The `iss` is unverified until a signature
+/// verifies, which then covers it. Several issuers may share an `iss`; the first whose keys verify the token wins.
+/// Internal keys are verified only by issuers that sign such keys. These verify other tokens only if no other issuer
+/// has their `iss`.
 fn verify<'i>(
     token: &[u8],
     issuers: &'i [Arc<Issuer>],
@@ -317,6 +318,7 @@ fn verify<'i>(
     let jws = parse(token, issuers).map_err(Identity::Rejected)?;
     let claims = jws.unverified_claims().map_err(|error| Identity::Rejected(failure(error)))?;
     if claims.has_other_use {
+        // An ID token identifies a user to a client, and grants no access.
         return Err(Identity::Rejected(AuthFailure::UnsupportedHeader));
     }
     let mut rejected = Identity::Rejected(AuthFailure::UnknownIssuer);
@@ -380,7 +382,7 @@ fn is_type(claims: &Claims, value: &str) -> bool {
     claims.token_type.as_ref().is_some_and(|found| found.eq_ignore_ascii_case(value))
 }
 
-/// The caller of a token of `issuer`, which has the index `number`.
+/// The caller of a token of `issuer`, whose index is `number`.
 fn caller(claims: Claims, number: usize, issuer: &Issuer) -> Caller {
     let is_sandbox = claims.keytype.as_ref().is_some_and(|it| it.eq_ignore_ascii_case("SANDBOX"));
     let kind = if is_type(&claims, INTERNAL_KEY) {

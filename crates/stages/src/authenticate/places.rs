@@ -1,4 +1,4 @@
-//! Where credentials are in a query and in cookies, and patterns of what may be sent with them.
+//! Credentials in a query and in cookies, and patterns of the `Referer` that may be sent with them.
 
 use model::{AuthFailure, KeyPlace};
 
@@ -12,7 +12,7 @@ pub fn cookies(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     pairs.filter(|pair| !pair.is_empty())
 }
 
-/// The value of `NAME=VALUE`, if it has this name.
+/// The value of the pair `NAME=VALUE`, if it has this name.
 #[must_use]
 pub fn value_of<'r>(pair: &'r [u8], name: &str) -> Option<&'r [u8]> {
     pair.strip_prefix(name.as_bytes())?.strip_prefix(b"=")
@@ -21,7 +21,7 @@ pub fn value_of<'r>(pair: &'r [u8], name: &str) -> Option<&'r [u8]> {
 /// The value of the only pair of this name.
 ///
 /// # Errors
-/// [`AuthFailure::RepeatedHeader`]: there are several. An upstream that gets them could read another one.
+/// [`AuthFailure::RepeatedHeader`] if there are several, since an upstream could read another one.
 pub fn only<'r>(
     pairs: impl Iterator<Item = &'r [u8]>,
     name: &str,
@@ -31,7 +31,7 @@ pub fn only<'r>(
     if values.next().is_some() { Err(AuthFailure::RepeatedHeader) } else { Ok(found) }
 }
 
-/// Whether a parameter of the query is an API key.
+/// Whether a query parameter is an API key.
 #[must_use]
 pub fn is_key(places: &[KeyPlace], pair: &[u8]) -> bool {
     let is_it =
@@ -51,7 +51,7 @@ pub fn write_query(places: &[KeyPlace], query: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Whether `text` fits `pattern`, in which `*` stands for anything but spaces.
+/// Whether `text` matches `pattern`, in which `*` matches anything except spaces.
 #[must_use]
 pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
     is_like(pattern, text, |byte| byte)
@@ -60,7 +60,7 @@ pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
 /// As [`matches`], of bytes that are compared after `fold`.
 pub(super) fn is_like(pattern: &[u8], text: &[u8], fold: fn(u8) -> u8) -> bool {
     let (mut pattern, mut text) = (pattern, text);
-    // After the last `*`: the pattern, and the text that it does not stand for yet.
+    // The pattern after the last `*`, and the text that this `*` does not cover yet.
     let mut star: Option<(&[u8], &[u8])> = None;
     loop {
         match (pattern.split_first(), text.split_first()) {

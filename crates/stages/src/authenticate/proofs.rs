@@ -1,4 +1,4 @@
-//! DPoP: a client proves with each request that it has the key to which its token is bound. Source: RFC 9449.
+//! DPoP: a client proves with each request that it has the key that its token is bound to. Source: RFC 9449.
 //!
 //! A proof is for one request, and is remembered by the whole process until it is too old to be accepted again.
 
@@ -15,7 +15,8 @@ use model::AuthFailure;
 
 use super::credentials_of;
 
-/// Extracts the token from the value of the credential's header field, as [`super::bearer`] does, of the scheme `DPoP`.
+/// Extracts the token from the value of the credential's header field, as [`super::bearer`] does, with the scheme
+/// `DPoP`.
 ///
 /// # Errors
 /// [`AuthFailure::UnsupportedScheme`] for another scheme; [`AuthFailure::TokenTooLong`].
@@ -25,25 +26,25 @@ pub fn bound(value: &[u8]) -> Result<&[u8], AuthFailure> {
     credentials_of(b"DPoP", value, TOKEN_BYTES_MAX)
 }
 
-/// What a proof must be for.
+/// The request and token that a proof has to match.
 pub struct Proven<'r> {
-    /// As sent, as it depends on case.
+    /// The method as sent, since methods are case-sensitive.
     pub method: &'r [u8],
-    /// Whether a URL is that of the request.
+    /// Returns whether a URL is that of the request.
     pub is_url: &'r dyn Fn(&[u8]) -> bool,
     pub token: &'r [u8],
     /// The thumbprint that the token has.
     pub key: &'r [u8; 32],
-    /// Whether it has to have a nonce of [`Proofs::nonce`].
+    /// Whether the proof requires a nonce from [`Proofs::nonce`].
     pub needs_nonce: bool,
 }
 
-/// Checks that `proof` is one for this request and token, by the key of the token, and that it is new. Returns the nonce
-/// that the client is to use from now on, if it is another one.
+/// Checks that `proof` is for this request and token, is signed by the token's key, and is new. Returns the nonce that
+/// the client is to use from now on, if it has changed.
 ///
 /// # Errors
 /// [`AuthFailure::InvalidProof`]; [`AuthFailure::ProofNonce`]; [`AuthFailure::ReplayedProof`];
-/// [`AuthFailure::TooManyProofs`] if no more can be remembered, in all or of this key.
+/// [`AuthFailure::TooManyProofs`] if no more can be remembered, in total or for this key.
 ///
 /// Source: RFC 9449 sections 4.3, 7.1 and 9.
 pub fn prove(
@@ -75,28 +76,28 @@ pub fn prove(
     Ok(renewed)
 }
 
-/// The proofs that were used. They are shared by the workers: a proof would else be good once at each of them.
+/// The used proofs. Workers share them, since otherwise a proof could be used once at each worker.
 #[derive(Debug)]
 pub struct Proofs {
     shards: Vec<Mutex<Used>>,
     shard_max: usize,
-    /// Nonces are made with it, so that none has to be remembered.
+    /// Nonces are computed with this key, so that none has to be stored.
     nonce_key: [u8; 32],
 }
 
-/// Each set is as old as a proof can be before it is dropped.
+/// Used proofs in two sets. A set is dropped once all its proofs are too old to be accepted.
 #[derive(Debug, Default)]
 struct Used {
     current: Generation,
     previous: Generation,
-    /// Since when `current` is filled, on the clock of `Now::mono_us`.
+    /// The time at which `current` was started, on the clock of `Now::mono_us`.
     since_us: u64,
 }
 
 #[derive(Debug, Default)]
 struct Generation {
     ids: HashSet<[u8; 16]>,
-    /// How many of them each key has signed.
+    /// The number of proofs by each key.
     by_key: HashMap<[u8; 32], usize>,
 }
 
@@ -106,7 +107,7 @@ impl Generation {
     }
 }
 
-/// How long a proof may be accepted after its first use, in microseconds.
+/// Longest time for which a proof could be accepted after its first use, in microseconds.
 const KEPT_US: u64 = (PROOF_AGE_S_MAX + PROOF_AHEAD_S_MAX + 1) * 1_000_000;
 
 impl Proofs {
@@ -122,20 +123,20 @@ impl Proofs {
         Self { shards, shard_max: most / PROOF_SHARDS, nonce_key: [0; 32] }
     }
 
-    /// The nonce that proofs are to have now. It says only that a proof was not made before.
+    /// The current nonce for proofs. It only shows that a proof was not created earlier.
     #[must_use]
     pub fn nonce(&self, now: Now) -> String {
         self.nonce_at(now, 0)
     }
 
-    /// The one that was given out `age` periods ago.
+    /// The nonce that was issued `age` periods ago.
     fn nonce_at(&self, now: Now, age: u64) -> String {
         let period = (now.unix_s / PROOF_NONCE_S).saturating_sub(age);
         jose::token_hash_text(&jose::hmac_sha256(&self.nonce_key, &period.to_le_bytes()))
     }
 
     fn add(&self, proof: &Proof, now: Now) -> Result<(), AuthFailure> {
-        // A client chooses `jti`: with its key, no other client can have the same.
+        // A client chooses `jti`. Together with its key, it is unique among clients.
         let hash = jose::sha256(&[&proof.key, proof.id.as_bytes()].concat());
         let ([id, _], _) = hash.as_chunks::<16>() else { return Err(AuthFailure::InvalidProof) };
         let place = id.first().map_or(0, |byte| usize::from(*byte)) % PROOF_SHARDS;
@@ -175,7 +176,7 @@ impl Used {
 mod tests {
     use super::*;
 
-    /// The outcomes of proofs with these ids, used at these times in seconds.
+    /// Checks the outcomes of proofs with these ids, used at these times in seconds.
     #[track_caller]
     fn check(most: usize, uses: &[(&str, u64)], expect: &str) {
         let proofs = Proofs::with_room(most);

@@ -1,13 +1,15 @@
-//! Opaque tokens that no issuer called active a moment ago, so that a client that repeats one costs its issuer little.
+//! Opaque tokens that no issuer recently reported as active, so that a client that repeats one causes few requests to
+//! the issuer.
 
 use base::{Entropy, Now, limits};
 
 use crate::hash::fold;
 
-/// One worker's. Each token has one place, by a keyed hash of all its bytes; a newer token takes the place of an older one.
+/// The rejected tokens of one worker. A keyed hash of the whole token selects its place; a newer token replaces an
+/// older one there.
 pub(super) struct Refused {
     seeds: [u64; 2],
-    /// A token's hash, and until when it is refused, on the clock of `Now::mono_us`.
+    /// A token's hash, and the end of its rejection, on the clock of `Now::mono_us`.
     places: Vec<(u64, u64)>,
 }
 

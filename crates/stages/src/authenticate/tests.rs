@@ -101,7 +101,7 @@ fn azp_is_the_client_id_if_client_id_is_absent_and_then_what_okta_and_entra_id_h
         (r#""client_id":"app","cid":"other""#, Some("app")),
         (r#""cid":"app""#, Some("app")),
         (r#""appid":"app""#, Some("app")),
-        // Of issuers that mean something else by it.
+        // Other issuers use this claim for something else.
         (r#""cid":7"#, None),
     ] {
         let token = sign(&format!(r#"{{"iss":"{ISS}",{claims}}}"#));
@@ -435,7 +435,7 @@ fn keys_depend_on_the_last_bytes_the_length_and_the_seed() {
         keys.insert(cache.key(&changed));
     }
     assert_eq!(keys.len(), 3 + 32);
-    // A shorter one depends on all of it.
+    // The key of a shorter token depends on all its bytes.
     let short: BTreeSet<_> = [&token[..31], &token[..30], &token[1..31], &token[..1], &[]]
         .map(|token| cache.key(token))
         .into();
@@ -542,7 +542,7 @@ fn an_issuer_of_internal_keys_decides_about_no_other_tokens_whatever_the_order()
         );
         assert!(matches!(found, Identity::Known(_)), "{found:?}");
     }
-    // Alone, it is an issuer like any other.
+    // Without another issuer of this `iss`, it verifies ordinary tokens too.
     Fixture::new(vec![publisher]).check(&token(1), Ok(()), "nobody else has this `iss`");
 }
 
@@ -647,7 +647,7 @@ fn rsa() -> &'static SigningKey {
     })
 }
 
-/// Expire at `NOON + 5_000`.
+/// Claims of a token that expires at `NOON + 5_000`.
 fn claims(number: u32) -> String {
     format!(r#"{{"iss":"{ISS}","jti":"{number}","exp":{}}}"#, NOON + 5_000)
 }

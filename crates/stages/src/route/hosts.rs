@@ -12,7 +12,7 @@ pub(super) type ApiIndex = u32;
 #[derive(Debug, Default)]
 pub(super) struct Hosts {
     exact: HashMap<Box<[u8]>, Prefixes, LoadedKeysState>,
-    /// By the part after `*`: `.example.org`.
+    /// Base paths by the part after `*`: `.example.org`.
     wildcard: HashMap<Box<[u8]>, Prefixes, LoadedKeysState>,
     /// Length of the longest key of `wildcard`.
     wildcard_len_max: usize,

@@ -66,7 +66,7 @@ pub struct ApiRoutes {
     trie: Trie,
 }
 
-/// The operation of a request.
+/// The API and operation of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Found<'a, 'p> {
     pub api: &'a Arc<ApiRoutes>,
@@ -76,14 +76,14 @@ pub struct Found<'a, 'p> {
     pub remainder: &'p [u8],
 }
 
-/// Why no operation was found.
+/// The reason why no operation was found.
 #[derive(Clone, Copy, Debug)]
 pub struct NotFound<'a, 'p> {
     /// `NoApi`, `NoResource`, `MethodNotAllowed`, `UnsupportedTransport` or `ApiUnloaded`.
     pub denial: Denial,
     /// `None` only with `NoApi`.
     pub api: Option<&'a Arc<ApiRoutes>>,
-    /// With `MethodNotAllowed`: the methods of the path.
+    /// The methods of the path, with `MethodNotAllowed`.
     pub allow: MethodSet,
     /// The path after the base path that matched; empty with `NoApi`.
     pub remainder: &'p [u8],
@@ -137,7 +137,7 @@ impl Routes {
         &self.issuers
     }
 
-    /// In the order of the snapshot.
+    /// The compiled APIs in the order of the snapshot.
     pub fn apis(&self) -> impl Iterator<Item = &Arc<ApiRoutes>> {
         self.table.apis.iter()
     }
@@ -185,7 +185,7 @@ impl ApiRoutes {
     /// All methods of the templates that match `remainder`, for a preflight.
     #[must_use]
     pub fn methods(&self, remainder: &[u8]) -> MethodSet {
-        // No operation has this method, so the error lists all others.
+        // No operation has this method, so the error lists all methods.
         self.trie.find(Method::Other, remainder).err().unwrap_or_default()
     }
 
@@ -218,9 +218,9 @@ impl ApiRoutes {
 }
 
 impl Routes {
-    /// Compiles `snapshot`. If its APIs are the allocation of `previous`, they are reused. Otherwise, an API that is the
-    /// same `Arc`, in the same state, is reused; an edited one keeps its slot. The slot of a removed API is reused only by a
-    /// later change.
+    /// Compiles `snapshot`. If its APIs are the allocation of `previous`, they are reused. Otherwise, an API that is
+    /// the same `Arc`, in the same state, is reused; an edited one keeps its slot. The slot of a removed API is reused
+    /// only by a later change.
     #[must_use]
     pub fn compile(snapshot: &Snapshot, previous: Option<&Self>) -> Self {
         let (revision, issuers) = (snapshot.revision, snapshot.issuers.clone());

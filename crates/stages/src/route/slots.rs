@@ -13,15 +13,15 @@ pub(super) struct PreviousRoutes<'a> {
     by_address: HashMap<*const Api, &'a Arc<ApiRoutes>>,
     /// Created for the first edited API.
     by_identity: Option<HashMap<Identity<'a>, u32>>,
-    /// By slot: whether its API in the previous snapshot still exists.
+    /// For each slot, whether its API in the previous snapshot still exists.
     taken: Vec<bool>,
-    /// By slot: whether it was used by the previous snapshot, or is by this one.
+    /// For each slot, whether the previous or this snapshot uses it.
     used: Vec<bool>,
-    /// No lower slot is free.
+    /// All lower slots are in use.
     next: usize,
 }
 
-/// What identifies an API across edits.
+/// The texts that identify an API across edits.
 type Identity<'a> = (&'a str, &'a str, &'a str, &'a [String]);
 
 fn identity(api: &Api) -> Identity<'_> {

@@ -4,7 +4,7 @@
 //! parameter, then `/*`. The search backtracks from a branch without a template for the method, so it finds the
 //! best template that has the method.
 //!
-//! A search visits each node at most once, so its cost is limited by the number of nodes, whatever the path.
+//! A search visits each node at most once, so the number of nodes bounds its cost for any path.
 //!
 //! `/pets` and `/pets/` are two templates; if only one of them has the method, it serves both, as in WSO2 (whose
 //! `URITemplate` drops a trailing slash, and treats an empty path as `/`).
@@ -22,7 +22,7 @@ pub(super) struct Trie {
     nodes: Box<[Node]>,
     /// A node's edges are contiguous: literal ones sorted by text, mixed ones by specificity.
     edges: Box<[Edge]>,
-    /// Operation indices. Those of a leaf are contiguous, in the order of its methods.
+    /// Operation indices. The ones of a leaf are contiguous, in the order of its methods.
     operations: Box<[u32]>,
     text: Box<[u8]>,
 }
@@ -118,7 +118,7 @@ impl Search<'_> {
         found.or_else(|| self.leaf(node.rest))
     }
 
-    /// At the end of the path.
+    /// The operation at the end of the path.
     fn at_end(&mut self, node: &Node) -> Option<usize> {
         let (same, other) =
             if self.slash { (node.slash, node.bare) } else { (node.bare, node.slash) };
@@ -176,9 +176,8 @@ struct NodeBuilder {
 }
 
 impl Trie {
-    /// Of two operations with the same method and the same template except for parameter names, the first is
-    /// used. Templates with more than `limits::TEMPLATE_SEGMENTS_MAX` segments, which `formats` rejects, are
-    /// ignored.
+    /// If two operations have the same method and, except for parameter names, the same template, the first is used.
+    /// Templates with more than `limits::TEMPLATE_SEGMENTS_MAX` segments, which `formats` rejects, are ignored.
     pub(super) fn build(operations: &[Operation]) -> Self {
         let mut root = NodeBuilder::default();
         for (index, operation) in (0..).zip(operations) {

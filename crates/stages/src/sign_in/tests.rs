@@ -20,7 +20,7 @@ fn session(access_token: &str) -> Session {
     }
 }
 
-/// The cookies of a browser after these field lines.
+/// Updates the cookies of a browser with these field lines.
 fn store(browser: &mut HashMap<String, String>, lines: &[u8]) {
     for line in std::str::from_utf8(lines).unwrap().split_terminator("\r\n") {
         let (pair, attributes) =

@@ -7,26 +7,25 @@ use base::limits::QUOTA_MAX;
 
 use super::link::Link;
 
-/// Bits of the count; the others are the lowest ones of the number of the window.
+/// Bits of the count; the others are the lowest bits of the window's number.
 const COUNT_BITS: u32 = 44;
 const COUNT_MASK: u64 = (1 << COUNT_BITS) - 1;
 const WINDOW_MASK: u64 = u64::MAX >> COUNT_BITS;
 
 const _: () = assert!(QUOTA_MAX == COUNT_MASK, "a limit must fit into the count");
 
-/// What was used in a window. Windows are multiples of the period since the Unix epoch, as those of WSO2's traffic
-/// manager.
+/// The amount used in a window. Windows are multiples of the period since the Unix epoch, as in WSO2's traffic manager.
 #[derive(Debug)]
 pub struct Counter {
     word: AtomicU64,
     period_ms: u64,
-    /// The same number in all gateways.
+    /// Identifies the counter, in all gateways.
     name: u64,
-    /// With other gateways.
+    /// The link to other gateways.
     link: Option<Arc<Link>>,
-    /// What other gateways have counted of it, in the form of `word`. Written by the reconciliation alone.
+    /// The amount that other gateways have counted, in the form of `word`. Only the reconciliation writes it.
     others: AtomicU64,
-    /// Whether the reconciliation will read it.
+    /// Whether the counter is in the queue of the reconciliation.
     queued: AtomicBool,
 }
 
@@ -54,7 +53,7 @@ impl Counter {
     /// Adds 1 unless `limit` is reached, and returns the count then.
     ///
     /// # Errors
-    /// The limit is reached.
+    /// If the limit is reached.
     pub(crate) fn take(self: &Arc<Self>, limit: u64, now_ms: u64) -> Result<u64, ()> {
         let next = |word| {
             let State { window, count } = self.at(word, now_ms);
@@ -66,7 +65,7 @@ impl Counter {
         Ok(self.at(before, now_ms).count + 1)
     }
 
-    /// Takes back 1 that was added at `now_ms`.
+    /// Undoes the addition of 1 at `now_ms`.
     pub(crate) fn release(&self, now_ms: u64) {
         let next = |word| {
             let State { window, count } = self.at(word, now_ms);
@@ -75,7 +74,7 @@ impl Counter {
         let _ = self.word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
     }
 
-    /// Adds what an exchange has used.
+    /// Adds the amount that an exchange has used.
     pub fn add(self: &Arc<Self>, amount: u64, now_ms: u64) {
         let next = |word| {
             let State { window, count } = self.at(word, now_ms);
@@ -85,27 +84,27 @@ impl Counter {
         self.queue();
     }
 
-    /// Has it read by the reconciliation, if there is one.
+    /// Adds the counter to the queue of the reconciliation, if there is one.
     fn queue(self: &Arc<Self>) {
         let Some(link) = &self.link else { return };
-        // Always written, never only read: whoever takes the counter from the queue afterwards sees the count, and
-        // whoever took it before has left `false` here.
+        // The flag is always written, never only read: if the reconciliation takes the counter from the queue later, it
+        // sees the count; if it took it before, it has set the flag to false.
         if !self.queued.swap(true, Ordering::AcqRel) {
             link.send(Arc::clone(self));
         }
     }
 
-    /// To be called before it is read, once it was taken from the queue.
+    /// Marks the counter as taken from the queue. To be called before it is read.
     pub(super) fn dequeue(&self) {
         self.queued.swap(false, Ordering::AcqRel);
     }
 
-    /// Puts it into the queue again, unless it is there.
+    /// Adds the counter to the queue again, unless it is there.
     pub(super) fn requeue(self: &Arc<Self>) {
         self.queue();
     }
 
-    /// What this gateway has counted in the window of `now_ms`.
+    /// The amount that this gateway has counted in the window of `now_ms`.
     pub(super) fn own(&self, now_ms: u64) -> Own {
         let State { window, count } = self.at(self.word.load(Ordering::Relaxed), now_ms);
         let others = State::of(self.others.load(Ordering::Relaxed));
@@ -118,8 +117,8 @@ impl Counter {
         }
     }
 
-    /// Adds what other gateways have counted in `window`, as far as it is new. A count never falls: if Redis lost some,
-    /// the others will report theirs again.
+    /// Raises the count of other gateways in `window` to `count`. It never falls: if Redis has lost data, the other
+    /// gateways will report their counts again.
     pub(super) fn learn(&self, window: u64, count: u64) {
         let known = State::of(self.others.load(Ordering::Relaxed));
         let known = if known.window == window { known.count } else { 0 };
@@ -140,7 +139,7 @@ impl Counter {
         self.at(self.word.load(Ordering::Relaxed), now_ms).count
     }
 
-    /// When its window ends.
+    /// End of the counter's window.
     pub(crate) fn until_ms(&self, now_ms: u64) -> u64 {
         let State { window, .. } = self.at(self.word.load(Ordering::Relaxed), now_ms);
         let now = now_ms / self.period_ms;
@@ -148,13 +147,13 @@ impl Counter {
         now.saturating_add(ahead).saturating_add(1).saturating_mul(self.period_ms)
     }
 
-    /// Whether nothing is counted in the window of `now_ms`.
+    /// Whether the window of `now_ms` has no count.
     pub(crate) fn is_over(&self, now_ms: u64) -> bool {
         self.used(now_ms) == 0
     }
 
-    /// The state at `now_ms`: an earlier window is over. A later one is kept, since the clock was set back, which must
-    /// not begin a window again.
+    /// The state at `now_ms`. An earlier window is over. A later window is kept: the clock was set back, which must not
+    /// begin a window again.
     fn at(&self, word: u64, now_ms: u64) -> State {
         let now = (now_ms / self.period_ms) & WINDOW_MASK;
         let state = State::of(word);
@@ -164,12 +163,12 @@ impl Counter {
     }
 }
 
-/// What a gateway has counted in a window.
+/// The amount that a gateway has counted in a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Own {
     pub(super) name: u64,
     pub(super) period_ms: u64,
-    /// The lowest bits of its number.
+    /// The lowest bits of the window's number.
     pub(super) window: u64,
     pub(super) count: u64,
 }
@@ -250,7 +249,7 @@ mod tests {
         Arc::new(Counter::new(7, 1_000, None, now_ms))
     }
 
-    /// A limit of 2 per second. `expect`: `ok`, or when to try again.
+    /// Checks a limit of 2 per second. `expect` has `ok`, or the time to try again.
     #[track_caller]
     fn check(times_ms: &[u64], expect: &str) {
         let counter = alone(times_ms.first().copied().unwrap_or_default());

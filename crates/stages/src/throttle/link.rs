@@ -1,5 +1,6 @@
-//! What the workers of a gateway know of the other gateways: which counters are to be reconciled, the time that windows
-//! go by, and whether limits apply at the moment. Atomic numbers and a queue without a lock; nobody waits.
+//! The link between a gateway's workers and the reconciliation with other gateways: the counters to reconcile, the time
+//! for windows, and whether limits apply at the moment. It consists of atomic numbers and a lock-free queue, so workers
+//! never wait.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU8, Ordering};
@@ -14,11 +15,11 @@ use crate::plans::number_of;
 /// Shared by the workers and the reconciliation.
 #[derive(Debug)]
 pub struct Link {
-    /// Each counter is in it once at most, so that `QUOTA_KEYS_MAX` limits it.
+    /// The counters to reconcile, each at most once, so that `QUOTA_KEYS_MAX` limits their number.
     queue: Sender<Arc<Counter>>,
     mode: AtomicU8,
     when_down: WhenDown,
-    /// What Redis' clock is ahead of this machine's.
+    /// The time by which Redis' clock is ahead of this machine's.
     ahead_ms: AtomicI64,
     /// Part of the names of the counts of users and addresses.
     secret: [u8; 32],
@@ -27,16 +28,16 @@ pub struct Link {
 /// How limits are applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// As they are.
+    /// Limits apply as configured.
     Limited,
     /// Requests are counted, and all are admitted.
     Open,
-    /// A request that has a limit is refused.
+    /// A request to which a limit applies is rejected.
     Closed,
 }
 
 impl Link {
-    /// `secret` is what all gateways that share counts know, and clients do not.
+    /// `secret` is known to all gateways that share counts, but not to clients.
     #[must_use]
     pub fn new(when_down: WhenDown, secret: &[u8]) -> (Arc<Self>, Receiver<Arc<Counter>>) {
         let (queue, receiver) = channel();
@@ -51,7 +52,7 @@ impl Link {
         (Arc::new(link), receiver)
     }
 
-    /// Says whether Redis answers.
+    /// Records whether Redis responds.
     pub(super) fn set_connected(&self, connected: bool) {
         let mode = match (connected, self.when_down) {
             (true, _) | (false, WhenDown::Local) => Mode::Limited,
@@ -66,12 +67,12 @@ impl Link {
     }
 
     pub(super) fn send(&self, counter: Arc<Counter>) {
-        // Fails if nothing is reconciled any more.
+        // Fails if the reconciliation has ended.
         let _ = self.queue.send(counter);
     }
 
-    /// Names the count of `client` under a limit, in every gateway and version the same. Nobody else can tell which client
-    /// it is.
+    /// The name of the count of `client` under a limit, the same in every gateway and version. The client cannot be
+    /// identified from it without the secret.
     pub(super) fn name(&self, of_limit: u64, client: Client<'_>) -> u64 {
         let mut parts = self.secret.to_vec();
         parts.extend_from_slice(&of_limit.to_le_bytes());

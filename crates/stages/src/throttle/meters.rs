@@ -1,7 +1,7 @@
-//! The counters by key: those of the process, and what each worker has found of them.
+//! The counters by key: the table of the process, and each worker's table of the counters that it has used.
 //!
-//! A worker finds a counter in its own table, without a lock. Only a key that it meets for the first time takes it to the
-//! table of the process, behind the lock of one of many shards. A counter whose window is over is dropped by both.
+//! A worker finds a counter in its own table, without a lock. Only a key that it meets for the first time takes it to
+//! the table of the process, behind the lock of one of many shards. A counter whose window is over is dropped by both.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, RandomState};
@@ -16,25 +16,25 @@ use crate::hash::LoadedKeysState;
 
 type Table = HashMap<u64, Arc<Counter>, LoadedKeysState>;
 
-/// What finds a counter.
+/// The key of a counter.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Key<'s> {
     pub(crate) hash: u64,
     pub(crate) period_ms: u64,
-    /// Of the limit. A key that clients choose shares it with others if there are too many.
+    /// Identifies the limit. Keys that clients choose share one counter per limit if there are too many.
     pub(crate) of_limit: u64,
-    /// Whom the limit counts separately.
+    /// The client that the limit counts separately, if any.
     pub(crate) client: Option<Client<'s>>,
 }
 
-/// Whom a limit counts separately.
+/// A client that a limit counts separately.
 #[derive(Clone, Copy, Debug, Hash)]
 pub(crate) enum Client<'s> {
     /// `iss` and subject of a token.
     User(&'s str, &'s str),
     /// An address, or the network of one.
     Network(u128),
-    /// The SHA-256 of what requests have in common.
+    /// The SHA-256 of the values that requests have in common.
     Values([u8; 32]),
 }
 
@@ -42,11 +42,11 @@ pub(crate) enum Client<'s> {
 #[derive(Debug)]
 pub struct Meters {
     shards: Vec<Mutex<Table>>,
-    /// With random keys, so that no client can choose names that share a counter.
+    /// Hashing with random keys, so that clients cannot choose names that share a counter.
     hashing: RandomState,
-    /// With other gateways.
+    /// The link to other gateways.
     link: Option<Arc<Link>>,
-    /// Counters of a shard beyond which new keys of clients share one.
+    /// Maximum number of counters in a shard; beyond it, new keys of clients share one.
     shard_keys_max: usize,
 }
 
@@ -56,16 +56,16 @@ impl Default for Meters {
     }
 }
 
-/// A worker's view of them.
+/// A worker's view of the counters.
 #[derive(Debug)]
 pub struct WorkerMeters {
     shared: Arc<Meters>,
     shards: Vec<Table>,
     /// The shard that is swept next.
     next: usize,
-    /// Lent for the values of a key.
+    /// Buffer for the values of a key.
     values: Vec<u8>,
-    /// Lent to requests of which something is counted later.
+    /// Lists for reuse by requests with quantities that are counted later.
     spare: Vec<Vec<Later>>,
 }
 
@@ -93,8 +93,8 @@ impl Meters {
         }
     }
 
-    /// If there are too many, keys that clients choose share a counter, so that a limit is reached early instead of
-    /// never.
+    /// Finds or creates a counter. If there are too many, keys that clients choose share one, so that a limit is
+    /// reached early instead of never.
     fn counter(&self, key: Key<'_>, now_ms: u64) -> Arc<Counter> {
         let shard = self.shards.get(shard_of(key.hash));
         let shard = shard.expect("numbers of shards are below their count");
@@ -134,18 +134,18 @@ impl WorkerMeters {
     pub(crate) fn counter(&mut self, key: Key<'_>, now_ms: u64) -> &Arc<Counter> {
         let table = self.shards.get_mut(shard_of(key.hash)).expect("as many as of the process");
         if table.len() >= self.shared.shard_keys_max && !table.contains_key(&key.hash) {
-            table.clear(); // The process still has those whose windows are not over.
+            table.clear(); // The process still has the counters whose windows are not over.
         }
         let shared = &self.shared;
         table.entry(key.hash).or_insert_with(|| shared.counter(key, now_ms))
     }
 
-    /// Hashes what a client says of itself.
+    /// Hashes a name that a client has chosen.
     pub(crate) fn hash(&self, name: impl Hash) -> u64 {
         self.shared.hashing.hash_one(name)
     }
 
-    /// The SHA-256 of what `write` appends.
+    /// The SHA-256 of the bytes that `write` appends.
     pub(crate) fn digest(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> [u8; 32] {
         self.values.clear();
         write(&mut self.values);
@@ -169,7 +169,7 @@ impl WorkerMeters {
         }
     }
 
-    /// The time that windows go by: that of Redis, if other gateways use it.
+    /// The time for windows: that of Redis, if counts are shared with other gateways.
     #[must_use]
     pub fn time_ms(&self, now_ms: u64) -> u64 {
         self.shared.link.as_ref().map_or(now_ms, |link| link.time_ms(now_ms))
@@ -179,7 +179,7 @@ impl WorkerMeters {
         self.shared.link.as_ref().map_or(Mode::Limited, |link| link.mode())
     }
 
-    /// Drops the counters of one shard whose windows are over: all, in `QUOTA_SHARDS` calls.
+    /// Drops the counters of one shard whose windows are over. `QUOTA_SHARDS` calls visit all shards.
     pub fn sweep(&mut self, now_ms: u64) {
         let number = self.next;
         self.next = (number + 1) % QUOTA_SHARDS;
@@ -187,15 +187,15 @@ impl WorkerMeters {
             table.retain(|_, counter| !counter.is_over(now_ms));
             shrink(table);
         }
-        // Another worker is at it, or finds a counter: next time, then.
+        // If another worker holds the lock, the shard is left for the next round.
         if let Some(Ok(mut table)) = self.shared.shards.get(number).map(|shard| shard.try_lock()) {
             drop_over(&mut table, now_ms);
         }
     }
 }
 
-/// Drops the counters that nobody holds and whose windows are over. Whoever wants one needs the table's lock, so none
-/// is dropped that is about to count.
+/// Drops unreferenced counters whose windows are over. Getting a counter requires the table's lock, so a counter that
+/// is about to be used is never dropped.
 fn drop_over(table: &mut Table, now_ms: u64) {
     table.retain(|_, counter| Arc::strong_count(counter) > 1 || !counter.is_over(now_ms));
     shrink(table);

@@ -1,14 +1,14 @@
-//! Throttling: may this request proceed now, and if not, when?
+//! Throttling: decides whether a request may proceed now, and if not, when.
 //!
-//! Life of a request: authorise -> **throttle** -> admit. Reads the plans that a request uses, who sends it, and the
-//! time; returns what is left of the tightest limit, or a [`Refused`]. Requests are counted when they are admitted, other
-//! quantities when they are known: what their counters are is returned, too.
+//! Life of a request: authorise -> **throttle** -> admit. Reads the plans that a request uses, its sender and the time;
+//! returns the allowance of the tightest limit, or a [`Refused`]. Requests are counted when they are admitted, other
+//! quantities when they are known; their counters are returned too.
 //!
 //! The limits of the workers of a process are exact: each count is one atomic number that all of them write
-//! (docs/decisions/0022-quotas-are-shared.md). Gateways reconcile their counts with each other, and no request waits for
-//! that (docs/decisions/0023-quotas-across-gateways.md).
+//! (docs/decisions/0022-quotas-are-shared.md). Gateways reconcile their counts with each other, and no request waits
+//! for that (docs/decisions/0023-quotas-across-gateways.md).
 //!
-//! Architecture invariant: a refused request is counted by no limit, and a refusal always says when to try again.
+//! Architecture invariant: a refused request is counted by no limit, and a refusal always has the time to try again.
 
 mod counter;
 mod link;
@@ -33,7 +33,7 @@ use base::limits::{QUOTA_DOWN_MS, QUOTA_MAX};
 use link::Mode;
 use meters::{Client, Key};
 
-/// What a limit is for.
+/// The level at which a limit applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
     Api,
@@ -41,12 +41,12 @@ pub enum Level {
     Subscription,
     Application,
     Custom,
-    /// Of the endpoints.
+    /// The limit of the endpoints.
     Backend,
 }
 
 impl Level {
-    /// Its name in the RateLimit fields.
+    /// The name of the level in the RateLimit fields.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -73,34 +73,34 @@ impl Level {
     }
 }
 
-/// Who sends a request.
+/// The sender of a request.
 #[derive(Clone, Copy)]
 pub struct Sender<'s> {
-    /// The `iss` and the subject of the token. An anonymous sender is known by the address.
+    /// The `iss` and the subject of the token. An anonymous sender is identified by the address.
     pub user: Option<(&'s str, &'s str)>,
     /// The address, or the network of an IPv6 address. Called if a limit needs it.
     pub network: &'s dyn Fn() -> u128,
-    /// Appends what the request has for the parts of a key, different for different values. Called if a limit needs it.
+    /// Appends the request's values for the parts of a key, in an unambiguous form. Called if a limit needs it.
     pub values: &'s dyn Fn(&[KeyPart], &mut Vec<u8>),
 }
 
-/// What a request may still use.
+/// The result for an admitted request.
 #[derive(Debug, Default)]
 pub struct Admitted {
-    /// The limit of requests of which least is left.
+    /// The request limit that is closest to exhaustion.
     pub tightest: Option<Allowance>,
-    /// What is to be counted when it is known. Lent: [`WorkerMeters::release`] takes it back.
+    /// The quantities that are counted later. [`WorkerMeters::release`] takes the list back.
     pub later: Vec<Later>,
 }
 
-/// A count of something that is known only after the request was admitted.
+/// A count of a quantity that is known only after the request was admitted.
 #[derive(Debug)]
 pub struct Later {
     pub quantity: Quantity,
     pub counter: Arc<Counter>,
 }
 
-/// A limit, and what is left of it.
+/// A limit and its remaining amount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Allowance {
     pub level: Level,
@@ -108,7 +108,7 @@ pub struct Allowance {
     pub amount: u64,
     pub left: u64,
     pub period_ms: u64,
-    /// When the window ends, in milliseconds since the Unix epoch.
+    /// End of the window, in milliseconds since the Unix epoch.
     pub until_ms: u64,
 }
 
@@ -231,7 +231,7 @@ impl Step {
         }
     }
 
-    /// Of the limit's amount the key is independent, so that a changed one applies to the window that has begun.
+    /// The key does not depend on the limit's amount, so that a changed amount applies to the current window.
     fn key<'s>(
         self,
         (meters, plans): (&mut WorkerMeters, &PlanTable),
@@ -352,7 +352,7 @@ mod tests {
                 other.sweep(now_ms);
             }
             let expect = usize::from(now_ms == 1_000);
-            // What the other worker drops last is dropped by the next round.
+            // A counter that the other worker drops last is dropped in the next round.
             for _ in 0..QUOTA_SHARDS {
                 test.meters.sweep(now_ms);
             }
@@ -377,7 +377,7 @@ mod tests {
     }
 
     impl Test {
-        /// Four a minute and two a second; one a minute by user.
+        /// Plans with four requests a minute and two a second, and with one a minute per user.
         fn new() -> Self {
             Self::with_room(1_000_000)
         }
@@ -414,7 +414,7 @@ mod tests {
             admit(&mut self.meters, &self.plans, uses.into_iter(), sender, now_ms)
         }
 
-        /// What is left, or which limit refused until when.
+        /// The remaining amount, or the limit that refused and the time to try again.
         fn admit(&mut self, uses: &str, user: &str, now_ms: u64) -> String {
             match self.admitted(uses, user, now_ms) {
                 Ok(admitted) => admitted.tightest.map_or(0, |limit| limit.left).to_string(),

@@ -1,9 +1,9 @@
-//! Reconciliation of the counts of several gateways, as decisions alone: what to send to Redis, and what its replies
-//! mean. Who sends it, and when, is elsewhere (crate `reconcile`), so that a simulation can drive it.
+//! Reconciliation of the counts of several gateways, without I/O: decides which reports to send to Redis, and evaluates
+//! the replies. The crate `reconcile` sends them, so that a simulation can drive this module.
 //!
-//! Of each counter, Redis has what every gateway has counted in a window, as a number that only grows, and their sum. A
-//! gateway sends its own number and receives the sum of the others'. A report that arrives twice, late or after a newer
-//! one therefore changes nothing, and one that is lost is made up for by the next.
+//! For each counter and window, Redis stores the count of every gateway, as a number that only grows, and their sum. A
+//! gateway sends its own count and receives the sum of the others. A report that arrives twice, late or after a newer
+//! one therefore changes nothing, and the next report makes up for a lost one.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -21,22 +21,22 @@ pub struct Reconciler {
     meters: Arc<Meters>,
     link: Arc<Link>,
     queue: Receiver<Arc<Counter>>,
-    /// Those that this round has to report.
+    /// The counters that this round has to report.
     pending: VecDeque<Arc<Counter>>,
-    /// Those of the last batch, with the windows that it named.
+    /// The counters of the last batch, with the windows that it named.
     sent: Vec<(Arc<Counter>, u64)>,
     clock: RemoteClock,
     connected: bool,
 }
 
-/// What a gateway has counted, for Redis.
+/// A gateway's count, for Redis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// Of the counter, the same in all gateways.
+    /// The name of the counter, the same in all gateways.
     pub counter: u64,
     pub window: u64,
     pub count: u64,
-    /// How long Redis keeps it.
+    /// Time for which Redis keeps the count.
     pub keep_ms: u64,
 }
 
@@ -45,20 +45,21 @@ pub struct Report {
 pub struct Reply {
     /// Redis' clock.
     pub time_ms: u64,
-    /// What others have counted, in the order of the reports.
+    /// The counts of other gateways, in the order of the reports.
     pub others: Vec<u64>,
 }
 
 impl Reconciler {
-    /// For the counters of `meters`, which have this link, with the other end of its queue.
+    /// Creates the reconciliation for the counters of `meters`, which have this link. `queue` is the other end of the
+    /// link's queue.
     #[must_use]
     pub fn new(meters: Arc<Meters>, link: Arc<Link>, queue: Receiver<Arc<Counter>>) -> Self {
         let (pending, sent, clock) = (VecDeque::new(), Vec::new(), RemoteClock::default());
         Self { meters, link, queue, pending, sent, clock, connected: false }
     }
 
-    /// Begins a round, which reports the counters that have changed until now; with a new connection all, since Redis
-    /// may have lost everything.
+    /// Begins a round, which reports the counters that have changed. With a new connection it reports all of them,
+    /// since Redis may have lost its data.
     pub fn begin(&mut self) {
         if !self.connected {
             self.meters.queue_all();
@@ -66,8 +67,8 @@ impl Reconciler {
         self.pending.extend(self.queue.try_iter());
     }
 
-    /// What to send next, at `now_ms` of this machine: up to `QUOTA_PUSH_MAX` counters. Empty: only Redis' time is
-    /// wanted. The round ends with a batch of fewer.
+    /// The next batch to send, at `now_ms` of this machine: up to `QUOTA_PUSH_MAX` counters. An empty batch only asks
+    /// for Redis' time. A batch of fewer counters ends the round.
     pub fn batch(&mut self, now_ms: u64) -> Vec<Report> {
         let now_ms = self.link.time_ms(now_ms);
         self.sent.clear();
@@ -98,7 +99,7 @@ impl Reconciler {
         self.link.set_connected(true);
     }
 
-    /// There is no reply to the last batch, or no connection.
+    /// Handles a missing reply to the last batch, or a lost connection.
     pub fn failed(&mut self) {
         self.sent.drain(..).for_each(|(counter, _)| counter.requeue());
         self.connected = false;
@@ -106,7 +107,7 @@ impl Reconciler {
     }
 }
 
-/// What is known of Redis' clock.
+/// An estimate of Redis' clock.
 #[derive(Debug, Default)]
 struct RemoteClock {
     best: Option<Observed>,
@@ -119,13 +120,14 @@ struct Observed {
     at_ms: u64,
 }
 
-/// How fast the clocks of two machines may drift apart: 1 ms in 2 s, 500 ppm.
+/// Assumed maximum drift between the clocks of two machines: 1 ms in 2 s, 500 ppm.
 const DRIFT: u64 = 2_000;
 
 impl RemoteClock {
-    /// Returns what the remote clock is ahead, given what it showed between `sent_ms` and `received_ms`. A quick reply
-    /// says more than a slow one: the error is half of the time between. What was observed grows less certain with
-    /// time, and is wrong if it contradicts what is observed now: the remote clock was set.
+    /// Returns the time by which the remote clock is ahead, given its value between `sent_ms` and `received_ms`. A
+    /// quick reply is more precise than a slow one: the error is half of the time in between. An earlier observation
+    /// becomes less certain with time, and is discarded if it contradicts the present one, because the remote clock was
+    /// set.
     fn observe(&mut self, remote_ms: u64, sent_ms: u64, received_ms: u64) -> i64 {
         let error_ms = received_ms.saturating_sub(sent_ms).div_ceil(2);
         let middle_ms = sent_ms.saturating_add(error_ms);
@@ -148,11 +150,11 @@ mod tests {
 
     #[test]
     fn the_quickest_reply_says_what_time_it_is() {
-        // Sent, received, remote; what it is ahead.
+        // Times of sending and receipt, remote time; the resulting difference.
         check("0 10 1005 1000, 100 300 1290 1000, 400 404 1401 999, 500 700 1700 999");
         // The remote clock is set back.
         check("0 10 1005 1000, 100 110 65 -40");
-        // After ten minutes a slow reply is better than a quick one of then.
+        // After ten minutes a slow reply is better than an old quick one.
         check("0 2 1001 1000, 600000 600200 601000 900");
     }
 

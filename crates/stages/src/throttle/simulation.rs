@@ -1,7 +1,7 @@
 //! Gateways that share limits of requests and bytes by way of Redis, over thousands of random schedules: bursts of
 //! requests, clocks that disagree, drift and are set, slow, lost and repeated messages, partitions, gateways that are
-//! killed and started again or stand still, and a Redis that loses its memory. Each schedule is checked against the bound
-//! of docs/quotas.md.
+//! killed and started again or stand still, and a Redis that loses its memory. Each schedule is checked against the
+//! bound of docs/quotas.md.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -34,16 +34,16 @@ fn gateways_together_exceed_a_limit_by_no_more_than_the_stated_bound() {
     assert!(restarted > 100, "only {restarted} schedules have a restart");
 }
 
-/// As the script of the crate `reconcile` keeps it.
+/// The data as the script of the crate `reconcile` stores it.
 #[derive(Default)]
 struct Redis {
     counts: HashMap<(u64, u64), HashMap<usize, u64>>,
-    /// How often it has lost its memory. Connections from before are closed.
+    /// Number of times that Redis has lost its memory, which closes connections.
     start: u64,
     ahead_ms: u64,
 }
 
-/// What is limited, in the order of the plan.
+/// The limited quantities, in the order of the plan.
 const QUANTITIES: [Quantity; 2] = [Quantity::Requests, Quantity::Bytes];
 
 impl Redis {
@@ -55,27 +55,27 @@ impl Redis {
     }
 }
 
-/// One process.
+/// A gateway process.
 struct Gateway {
-    /// Its name in Redis.
+    /// The gateway's name in Redis.
     name: usize,
     link: Arc<Link>,
     workers: [WorkerMeters; 2],
     reconciler: Reconciler,
-    /// What its clock is ahead of true time at the start.
+    /// Time by which the gateway's clock is ahead of true time at the start.
     ahead_ms: u64,
-    /// How much its clock is too fast, in millionths.
+    /// Rate by which the clock is too fast, in millionths.
     fast: u64,
     start: u64,
     exchange: Exchange,
-    /// When the counts of the last successful exchange were read.
+    /// The time at which the counts of the last successful exchange were read.
     read_ms: u64,
     /// The longest time from reading counts to the reply to the next reading.
     lag_ms: u64,
-    /// When requests arrived, and their bytes.
+    /// Arrival times of requests, and their bytes.
     arrivals: Vec<(u64, u64)>,
     partitioned_until_ms: u64,
-    /// It is stopped, or its machine is.
+    /// End of the time for which the process or its machine is stopped.
     stands_until_ms: u64,
 }
 
@@ -83,7 +83,7 @@ enum Exchange {
     Idle {
         next_ms: u64,
     },
-    /// `reply_ms` is `None` until Redis has seen it.
+    /// A batch on its way; `reply_ms` is `None` until Redis has received it.
     Sent {
         sent_ms: u64,
         at_ms: u64,
@@ -96,11 +96,11 @@ struct World {
     random: Random,
     redis: Redis,
     gateways: Vec<Gateway>,
-    /// Those that were killed.
+    /// Gateways that were killed.
     ended: Vec<Gateway>,
     plans: Arc<PlanTable>,
     when_down: WhenDown,
-    /// Of requests, and of bytes.
+    /// The limits of requests and of bytes.
     limits: [u64; 2],
     largest: u64,
     /// Percent of messages that are lost, and that arrive again later.
@@ -108,7 +108,7 @@ struct World {
     delay_ms_max: u64,
     /// Messages that will arrive again.
     repeated: Vec<(u64, usize, Vec<Report>)>,
-    /// By window.
+    /// Admitted requests and bytes by window.
     admitted: BTreeMap<u64, [u64; 2]>,
     /// Windows in which a gateway without Redis has admitted everything.
     open: BTreeSet<u64>,
@@ -151,7 +151,7 @@ impl World {
             self.redis.start += 1;
         }
         if self.random.below(6_000) == 0 {
-            // Its clock is set, by up to two windows and a half.
+            // Sets the gateway's clock, by up to two and a half windows.
             self.redis.ahead_ms = self.redis.ahead_ms + self.random.below(2_000) - 1_000;
         }
         for (_, gateway, reports) in self.repeated.extract_if(.., |(at_ms, ..)| *at_ms <= now_ms) {
@@ -182,7 +182,7 @@ impl World {
         }
     }
 
-    /// It is killed, so that nobody learns what it has not reported, and is started again.
+    /// Kills a gateway, whose unreported counts are lost, and starts it again.
     fn restart(&mut self, number: usize, now_ms: u64) {
         let name = self.gateways.len() + self.ended.len();
         let mut new = Gateway::new(name, self.when_down, now_ms, &mut self.random);
@@ -254,7 +254,7 @@ impl World {
                     return;
                 }
                 if random.below(100) < self.lossy {
-                    // It arrives much later, as a repetition, or not at all.
+                    // The message arrives much later, as a repetition, or not at all.
                     if random.below(2) == 0 {
                         repeated.push((now_ms + random.below(400), name, reports.clone()));
                     }
@@ -296,9 +296,9 @@ impl World {
         for (of, limit) in self.limits.into_iter().enumerate() {
             let excess = |one: &Gateway| (2 + losses) * one.most_within(lag_ms, of);
             let bound: u64 = limit + processes().map(excess).sum::<u64>();
-            // The last exchange may go beyond a limit of bytes.
+            // The last exchange may exceed a limit of bytes.
             let alone = count * (limit + [0, self.largest - 1][of]);
-            // What a process that has ended had counted is lost with the memory of Redis.
+            // If Redis loses its memory, the counts of ended processes are lost.
             let is_lost = losses > 0 && !self.ended.is_empty();
             let most = if is_lost { alone } else { bound.min(alone) };
             for (window, admitted) in self.admitted.iter().filter(|(at, _)| !self.open.contains(at))
@@ -339,7 +339,7 @@ impl Gateway {
         }
     }
 
-    /// What its clock shows.
+    /// The gateway's local time.
     fn local_ms(&self, now_ms: u64) -> u64 {
         now_ms + self.ahead_ms + (now_ms - START_MS) * self.fast / 1_000_000
     }
@@ -349,7 +349,7 @@ impl Gateway {
         self.exchange = Exchange::Idle { next_ms: now_ms + INTERVAL_MS };
     }
 
-    /// The most requests, or bytes, that arrived within any interval of this length.
+    /// The maximum of requests, or bytes, that arrived within any interval of this length.
     fn most_within(&self, length_ms: u64, of: usize) -> u64 {
         let from = |(at, first): (usize, &(u64, u64))| {
             let within = self.arrivals[at..].iter().take_while(|one| one.0 <= first.0 + length_ms);

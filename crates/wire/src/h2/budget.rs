@@ -1,14 +1,14 @@
-//! Budgets for what makes the gateway work and carries nothing. A client that uses one up is disconnected. Time earns some
-//! of each, so that a long connection may do in the long run what it may not do at once.
+//! Budgets for frames that cause work but carry no payload. A client that exhausts one is disconnected. Budgets refill
+//! over time, so that a long connection may send many such frames, but not at once.
 //!
-//! Control frames (PING, SETTINGS, WINDOW_UPDATE, PRIORITY, RST_STREAM, CONTINUATION, empty DATA, unknown types, and HEADERS
-//! that open no stream) cost one each; payload in either direction earns some, since clients acknowledge it by such frames,
-//! but not that of streams which are over. Sources: CVE-2019-9512
-//! (ping flood), CVE-2019-9515 (settings flood), CVE-2019-9518 (empty frames flood), CVE-2024-27316 (continuation flood).
+//! Control frames (PING, SETTINGS, WINDOW_UPDATE, PRIORITY, RST_STREAM, CONTINUATION, empty DATA, unknown types, and
+//! HEADERS that open no stream) cost one each; payload in either direction earns some, since clients acknowledge it by
+//! such frames, but payload of closed streams earns none. Sources: CVE-2019-9512 (ping flood), CVE-2019-9515 (settings
+//! flood), CVE-2019-9518 (empty frames flood), CVE-2024-27316 (continuation flood).
 //!
-//! All kinds share one budget. That is at least as strict as one of the same size for each kind: whatever frames a client
-//! mixes, it may send no more of all of them together than of any single kind. It is no stricter to honest clients either,
-//! since what their kinds cost is earned by the same payload.
+//! All kinds share one budget. This is at least as strict as a budget of the same size for each kind: a client may send
+//! as many frames of all kinds together as of a single kind. It is not stricter for honest clients, because the payload
+//! that they exchange earns the cost of all kinds.
 //!
 //! Streams that are reset because of the client's errors cost one each. Source: CVE-2025-8671 ("made you reset").
 
@@ -17,7 +17,7 @@ use base::limits::{
     H2_CONTROL_FRAMES_PER_SENT, H2_ERROR_RESETS_MAX, H2_ERROR_RESETS_PER_S,
 };
 
-/// What is left of a connection's budget.
+/// The remaining budget of a connection.
 #[derive(Debug)]
 pub(super) struct Budget {
     left: u32,
@@ -33,7 +33,7 @@ impl Budget {
     }
 
     pub(super) const fn of_error_resets() -> Self {
-        // The last one is one too many.
+        // The last error is one too many.
         Self::new(H2_ERROR_RESETS_MAX + 1, H2_ERROR_RESETS_PER_S)
     }
 
@@ -41,13 +41,13 @@ impl Budget {
         Self { left: max, max, per_s, refilled_us: 0 }
     }
 
-    /// Whether the client has used it up.
+    /// Whether the client has exhausted the budget.
     pub(super) const fn is_exhausted(&self) -> bool {
         self.left == 0
     }
 
-    /// A piece of a response was sent, with `bytes` of payload. Clients send up to two WINDOW_UPDATEs for every 4 KiB that
-    /// they read (Go's `net/http`), and gRPC clients a PING for each piece.
+    /// A piece of a response was sent, with `bytes` of payload. Clients send up to two WINDOW_UPDATEs for every 4 KiB
+    /// that they read (Go's `net/http`), and gRPC clients a PING for each piece.
     pub(super) fn earn_sent(&mut self, bytes: usize) {
         let pages = u32::try_from(bytes / 4_096).unwrap_or(u32::MAX);
         self.earn(H2_CONTROL_FRAMES_PER_SENT.saturating_add(pages.saturating_mul(2)));
@@ -58,7 +58,7 @@ impl Budget {
         self.earn(H2_CONTROL_FRAMES_PER_RECEIVED);
     }
 
-    /// Adds what the time since the last call earns. `now_us`: a monotonic time in microseconds.
+    /// Refills the budget for the time since the last call. `now_us` is a monotonic time in microseconds.
     pub(super) fn refill(&mut self, now_us: u64) {
         let waited_us = now_us.saturating_sub(self.refilled_us);
         let earned = waited_us.saturating_mul(u64::from(self.per_s)) / 1_000_000;
@@ -68,7 +68,7 @@ impl Budget {
         }
     }
 
-    /// Something that carries nothing was received.
+    /// Charges a received frame that carries no payload.
     pub(super) fn spend(&mut self) {
         self.left = self.left.saturating_sub(1);
     }

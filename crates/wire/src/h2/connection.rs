@@ -16,25 +16,25 @@ use super::request::HeadWriter;
 use super::streams::{Receiving, Sending, Streams};
 use crate::http1::Rejection;
 
-/// Something that the client did, for the handler of a stream.
+/// An event that the client caused, for the handler of a stream.
 #[derive(Debug)]
 pub enum Event {
     /// A new stream. If its head is valid, [`Connection::swap_head`] returns it.
     Request {
         slot: usize,
         head: Result<(), Rejection>,
-        /// Its method is HEAD.
+        /// The method is HEAD.
         is_head_method: bool,
-        /// It has no body.
+        /// The request has no body.
         is_all: bool,
     },
-    /// Payload, at this place of the input. To be released by [`Connection::consumed`].
+    /// Payload, at this place of the input. [`Connection::consumed`] releases it.
     Data { slot: usize, at: Range<usize> },
     /// The request's body is complete.
     End { slot: usize },
-    /// The same, after trailers: field lines for `http1::write::last_chunk`.
+    /// The body is complete, with trailers: field lines for `http1::write::last_chunk`.
     Trailers { slot: usize, lines: Result<Vec<u8>, Rejection> },
-    /// The stream was reset, by the client or because of its error.
+    /// The stream was reset, by the client or because of an error of the client.
     Reset { slot: usize },
     /// More may be sent than before, on one stream or on all.
     Window,
@@ -58,15 +58,16 @@ enum State {
     /// The first frame has to be SETTINGS.
     FirstFrame,
     Open,
-    /// An error has ended it: nothing more is read or sent, but for GOAWAY.
+    /// An error has ended the connection: nothing more is read or sent, except GOAWAY.
     Failed,
 }
 
-/// How far a graceful end is.
+/// Progress of a graceful end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Leaving {
     No,
-    /// The client was asked to open no more streams; those that it opened before it knew are served.
+    /// The client was asked to open no more streams; the streams that it opened before it received the request are
+    /// served.
     Announced,
     /// Streams above this one are ignored.
     Final(u32),
@@ -104,12 +105,12 @@ pub struct Connection {
     error_resets: Budget,
     /// Streams above this one have been opened since the handlers last ran.
     pub(super) served_stream: u32,
-    /// How many of those the client has reset.
+    /// The number of those streams that the client has reset.
     pub(super) pending_resets: usize,
     // --- receiving ---
     pub(super) decoder: Decoder,
     pub(super) writer: HeadWriter,
-    /// A block that arrives in several frames.
+    /// A header block that arrives in several frames.
     pub(super) block: Vec<u8>,
     pub(super) continued: Option<Continued>,
     pub(super) payload: Option<Payload>,
@@ -124,7 +125,7 @@ pub struct Connection {
     pub(super) written: usize,
     /// The last frame in `out`, if it is DATA: its slot and place.
     pub(super) last_data: Option<(usize, usize)>,
-    /// The first block, which declares that there is no dynamic table, was sent.
+    /// The first header block, which sets the size of the dynamic table to zero, was sent.
     pub(super) has_sent_block: bool,
 }
 
@@ -138,12 +139,13 @@ impl Default for Connection {
 }
 
 impl Connection {
-    /// A new connection. Its settings are the first output.
+    /// A new connection. The first output is its settings.
     pub fn new() -> Self {
         Self::with_output(Vec::new(), true)
     }
 
-    /// The same, with `memory` for its output. `websocket`: clients may open tunnels by extended CONNECT (RFC 8441).
+    /// A new connection with `memory` for its output. With `websocket`, clients may open tunnels by extended CONNECT
+    /// (RFC 8441).
     pub fn with_output(memory: Vec<u8>, websocket: bool) -> Self {
         let mut connection = Self {
             state: State::Preface,
@@ -172,12 +174,12 @@ impl Connection {
         connection
     }
 
-    /// Processes the next piece of what the client sent: `input` is everything received and not yet used. Call it until
-    /// it returns neither used bytes nor an event; then more has to be received. A frame other than DATA has to fit into
-    /// the input whole.
+    /// Processes the next piece of input from the client: `input` holds all bytes received and not yet used. Call this
+    /// until it returns neither used bytes nor an event; then more bytes are needed. The input must be able to hold a
+    /// whole frame of any kind other than DATA.
     ///
     /// # Errors
-    /// The client broke the protocol, or used up its budget. GOAWAY is in the output; all streams are reset.
+    /// The client broke the protocol, or exhausted its budget. GOAWAY is in the output; all streams are reset.
     pub fn receive(&mut self, input: &[u8]) -> Result<Step, Reason> {
         let step = self.step(input);
         if let Err(reason) = step {
@@ -231,7 +233,7 @@ impl Connection {
     }
 
     fn frame(&mut self, header: Header, payload: &[u8]) -> Result<Option<Event>, Reason> {
-        // Those that open nothing cost one, too, but that is known only when they are decoded.
+        // HEADERS that open no stream cost one too, but only decoding shows which ones these are.
         if header.kind != Kind::Headers {
             self.charge()?;
         }
@@ -250,17 +252,17 @@ impl Connection {
         }
     }
 
-    /// Something that carries nothing was received.
+    /// Charges a received frame that carries no payload.
     ///
     /// # Errors
-    /// It was one too many.
+    /// The budget is exhausted.
     pub(super) fn charge(&mut self) -> Result<(), Reason> {
         self.budget.spend();
         if self.budget.is_exhausted() { Err(Reason::EnhanceYourCalm) } else { Ok(()) }
     }
 
-    /// Refuses the stream of the last [`Event::Request`]: nothing was done for it, so the client may send it again. Costs as
-    /// much as a control frame.
+    /// Refuses the stream of the last [`Event::Request`]. The request was not processed, so the client may send it
+    /// again. Costs as much as a control frame.
     ///
     /// # Errors
     /// As [`Connection::receive`].
@@ -293,7 +295,7 @@ impl Connection {
         self.pending_resets = 0;
     }
 
-    /// The handler of `slot` has consumed `count` bytes of payload: the client may send as many more.
+    /// The handler of `slot` has consumed `count` bytes of payload, so the client may send as many more.
     pub fn consumed(&mut self, slot: usize, count: usize) {
         let Some(stream) = self.streams.get_mut(slot) else { return };
         let count = count.min(stream.held);
@@ -324,7 +326,7 @@ impl Connection {
         }
     }
 
-    /// Frees `slot`, when its handler ends. What is not complete is reset.
+    /// Frees `slot` when its handler ends. A stream that is not complete is reset.
     pub fn close(&mut self, slot: usize) {
         let Some(stream) = self.streams.get(slot) else { return };
         match (stream.receiving, stream.sending) {
@@ -349,7 +351,8 @@ impl Connection {
         self.streams.get(slot).is_none_or(super::streams::Stream::is_reset)
     }
 
-    /// The client is gone, or has to be: all streams are reset, and nothing more is received.
+    /// Ends the connection because the client is gone or has to be disconnected: all streams are reset, and nothing
+    /// more is received.
     pub fn abandon(&mut self) {
         self.state = State::Failed;
         self.payload = None;
@@ -366,7 +369,7 @@ impl Connection {
         }
     }
 
-    /// Whether it ended with an error.
+    /// Whether the connection ended with an error.
     pub fn has_failed(&self) -> bool {
         self.state == State::Failed
     }
@@ -376,18 +379,18 @@ impl Connection {
         matches!(self.state, State::Open)
     }
 
-    /// Whether a DATA frame is received only in part.
+    /// Whether a DATA frame has been received only in part.
     pub fn is_receiving_payload(&self) -> bool {
         self.payload.is_some()
     }
 
-    /// Adds what the time since the last call earns to the budgets. `now_us`: a monotonic time in microseconds.
+    /// Refills the budgets for the time since the last call. `now_us` is a monotonic time in microseconds.
     pub fn refill(&mut self, now_us: u64) {
         self.budget.refill(now_us);
         self.error_resets.refill(now_us);
     }
 
-    /// Whether half of the connection's window is unread payload, so that little is left for what is to come.
+    /// Whether half of the connection's window is unread payload, so that little is left for other streams.
     pub fn is_crowded(&self) -> bool {
         const HALF: i64 = H2_CONNECTION_WINDOW_BYTES as i64 / 2;
         self.receive_window.saturating_add(i64::try_from(self.unreturned).unwrap_or(i64::MAX))

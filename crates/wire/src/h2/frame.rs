@@ -2,11 +2,11 @@
 
 /// Size of a frame's header.
 pub(super) const HEADER_BYTES: usize = 9;
-/// Largest payload of a frame in either direction: the default, and the least that each side has to accept.
+/// Largest payload of a frame in either direction: the default, which is also the smallest limit that a side may set.
 pub(super) const PAYLOAD_BYTES_MAX: usize = 16_384;
 /// Largest flow-control window.
 pub(super) const WINDOW_MAX: i64 = (1 << 31) - 1;
-/// The flow-control window of a connection, and of its streams, before anything was agreed.
+/// The initial flow-control window of a connection and of its streams.
 pub(super) const WINDOW_DEFAULT: i64 = 65_535;
 
 pub(super) const END_STREAM: u8 = 0x1;
@@ -56,7 +56,7 @@ pub(super) struct Header {
     pub(super) len: usize,
     pub(super) kind: Kind,
     pub(super) flags: u8,
-    /// 0: the connection.
+    /// The stream's number; 0 stands for the connection.
     pub(super) stream: u32,
 }
 

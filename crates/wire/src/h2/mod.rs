@@ -1,12 +1,12 @@
-//! HTTP/2: bytes in, events out, and bytes to be written. No sockets, no clock.
+//! HTTP/2: bytes in, events and bytes to be written out. No sockets, no clock.
 //!
-//! The client's side is [`client`]; the rest of this page is about the server's, used by **listen**. [`Connection`] implements the protocol (RFC 9113) and HPACK (RFC 7541). A request's head is
-//! written as HTTP/1.1 and parsed by [`crate::http1`], so that it passes the same validation and has the same
-//! representation. A response's head is encoded field by field ([`head_block`]). Bodies are DATA frames without chunk
-//! framing.
+//! The client's side is [`client`]; the rest of this page is about the server's, used by **listen**. [`Connection`]
+//! implements the protocol (RFC 9113) and HPACK (RFC 7541). A request's head is written as HTTP/1.1 and parsed by
+//! [`crate::http1`], so that it passes the same validation and has the same representation. A response's head is
+//! encoded field by field ([`head_block`]). Bodies are DATA frames without chunk framing.
 //!
-//! Each stream has a slot, a small number that its handler uses. What a client can cost is limited by `base::limits`: open
-//! streams, heads, unread payload, unwritten output, resets, and frames that carry nothing ([`budget`]).
+//! Each stream has a slot, a small number that its handler uses. `base::limits` bounds the cost of a client: open
+//! streams, heads, unread payload, unwritten output, resets, and frames without payload ([`budget`]).
 //!
 //! Architecture invariant: the result depends only on the bytes, never on how they were split into reads, and no stage
 //! knows a request's protocol.

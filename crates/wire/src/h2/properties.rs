@@ -12,8 +12,8 @@ use super::hpack::Decoder;
 use super::{Connection, Event, PREFACE, Reason, head_block};
 use crate::http1::{Parsed, RequestHead};
 
-/// What happens on a connection does not depend on how its bytes were split, a head that becomes a request is one of
-/// HTTP/1.1 whole, and what is held stays within its limits. `bytes`: what follows the preface.
+/// The events of a connection do not depend on how its bytes were split, the head of a request is a complete HTTP/1.1
+/// head, and memory stays within the limits. `bytes` are the input after the preface.
 pub fn connection(bytes: &[u8]) {
     let whole = run(bytes, usize::MAX);
     for size in [1, 7, 100] {
@@ -21,8 +21,8 @@ pub fn connection(bytes: &[u8]) {
     }
 }
 
-/// What the client sees and sends does not depend on how the server's bytes were split, and it never uses bytes that are
-/// not there. It keeps up to three requests with bodies in flight.
+/// The events and output of the client do not depend on how the server's bytes were split, and it never uses more bytes
+/// than it was given. It keeps up to three requests with bodies in flight.
 pub fn client(bytes: &[u8]) {
     let whole = run_client(bytes, usize::MAX);
     for size in [1, 7, 100] {
@@ -30,7 +30,7 @@ pub fn client(bytes: &[u8]) {
     }
 }
 
-/// The events in order, the payload of each slot joined, and what was sent.
+/// The events in order, with the payload of each slot joined, and the output.
 fn run_client(bytes: &[u8], size: usize) -> (Vec<String>, Vec<u8>) {
     const BODY: &[u8] = b"body";
     let pseudo = [(":method", "POST"), (":scheme", "http"), (":authority", "a"), (":path", "/")];
@@ -132,7 +132,7 @@ pub fn hpack(bytes: &[u8]) {
 /// A connection and its handlers.
 struct Run {
     engine: Connection,
-    /// The events in order, the payload of each slot joined.
+    /// The events in order, with the payload of each slot joined.
     log: Vec<String>,
     sent: Vec<u8>,
     /// Payload in each slot that was not consumed.

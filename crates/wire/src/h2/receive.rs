@@ -6,7 +6,7 @@ use super::request::{Invalid, TrailerWriter};
 use super::streams::{Past, Receiving};
 
 impl Connection {
-    /// The start of a DATA frame. Its payload is passed on as it arrives. `after`: the input after the header.
+    /// The start of a DATA frame, whose payload is passed on as it arrives. `after` is the input after the header.
     pub(super) fn data(&mut self, header: Header, after: &[u8]) -> Result<Step, Reason> {
         if header.stream == 0 {
             return Err(Reason::ProtocolError);
@@ -30,7 +30,7 @@ impl Connection {
         if self.receive_window < 0 {
             return Err(Reason::FlowControlError);
         }
-        // What is not payload is never passed on, so nobody else returns it.
+        // Bytes other than payload never reach a handler, so their window is returned here.
         self.return_to_connection(header.len - left);
         let event = self.charge_stream(header, len, left, ends)?;
         self.payload = Some(Payload { stream: header.stream, left, padding, ends });
@@ -66,7 +66,7 @@ impl Connection {
             let left = missing.checked_sub(payload as u64);
             match left {
                 Some(left) if left == 0 || !ends => *missing = left,
-                // The body contradicts its Content-Length. Source: RFC 9113 section 8.1.1.
+                // The body's length differs from its Content-Length. Source: RFC 9113 section 8.1.1.
                 Some(_) | None => return self.stream_error(id, Reason::ProtocolError),
             }
         }
@@ -76,11 +76,12 @@ impl Connection {
         Ok(None)
     }
 
-    /// DATA for a stream that the gateway has reset. What the client may have sent before it knew is ignored: as much as was
-    /// left of the stream's window, and the end. A stream that was opened after the final GOAWAY has no window.
+    /// DATA for a stream that the gateway has reset. Frames that the client may have sent before it received the reset
+    /// are ignored: as much as the stream's window allowed, and the end. A stream that was opened after the final
+    /// GOAWAY has no window.
     ///
     /// # Errors
-    /// It is more, or carries nothing once too often.
+    /// The frame exceeds the window, or is empty and exhausts the budget.
     fn late_data(&mut self, header: Header, payload: usize) -> Result<(), Reason> {
         let Some(window) = self.streams.late_window(header.stream) else { return self.charge() };
         *window -= i64::try_from(header.len).unwrap_or(i64::MAX);
@@ -194,7 +195,7 @@ impl Connection {
         self.complete_block(continued, &block)
     }
 
-    /// Decodes a whole block: it may be of a stream that nobody waits for, but the next one builds upon it.
+    /// Decodes a whole block, even for a stream that is gone, because later blocks depend on it.
     fn complete_block(&mut self, of: Continued, block: &[u8]) -> Result<Option<Event>, Reason> {
         let id = of.stream;
         if let Some(slot) = self.streams.find(id) {
@@ -347,8 +348,8 @@ impl Connection {
                 MAX_FRAME_SIZE if !(16_384..1 << 24).contains(&value) => {
                     return Err(Reason::ProtocolError);
                 }
-                // The other settings limit what the gateway does not do: it pushes nothing, has no dynamic table, and
-                // sends no larger frames.
+                // The other settings do not matter: the gateway pushes nothing, uses no dynamic table, and sends no
+                // larger frames.
                 _ => {}
             }
         }
@@ -357,7 +358,7 @@ impl Connection {
         Ok(event)
     }
 
-    /// Source: RFC 9113 section 6.9.2.
+    /// Applies the client's initial window to all streams. Source: RFC 9113 section 6.9.2.
     fn set_initial_window(&mut self, window: i64) -> Result<(), Reason> {
         if window > WINDOW_MAX {
             return Err(Reason::FlowControlError);

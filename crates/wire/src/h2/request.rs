@@ -1,6 +1,7 @@
 //! The conversion of a request's head and trailers from HTTP/2 to HTTP/1.1. Source: RFC 9113 section 8.
 //!
-//! What section 8.1.1 calls malformed resets the stream; what HTTP/1.1 would reject gets the same status here.
+//! A request that is malformed by section 8.1.1 resets the stream; a request that HTTP/1.1 would reject gets the same
+//! status here.
 
 use base::limits::{HEAD_BYTES_MAX, TRAILER_BYTES_MAX};
 
@@ -34,7 +35,7 @@ pub(super) struct HeadWriter {
     /// The first line is written.
     is_begun: bool,
     cookies: Vec<u8>,
-    /// What all fields so far take in the sense of SETTINGS_MAX_HEADER_LIST_SIZE, whether they are kept or not.
+    /// Size of all fields so far, including dropped ones, as SETTINGS_MAX_HEADER_LIST_SIZE counts it.
     list_bytes: usize,
     pub(super) length: Option<u64>,
     pub(super) is_head_method: bool,
@@ -115,7 +116,7 @@ impl HeadWriter {
         Ok(())
     }
 
-    /// Source: RFC 9113 section 8.3.
+    /// Adds a pseudo-field. Source: RFC 9113 section 8.3.
     fn pseudo(&mut self, name: &[u8], value: &[u8]) -> Result<(), Invalid> {
         if self.is_begun {
             return Err(Invalid::Malformed);
@@ -144,7 +145,7 @@ impl HeadWriter {
         Ok(())
     }
 
-    /// It is an extended CONNECT.
+    /// Whether the request is an extended CONNECT.
     pub(super) fn is_tunnel(&self) -> bool {
         self.protocol.is_some()
     }
@@ -198,7 +199,7 @@ impl HeadWriter {
         Ok(())
     }
 
-    /// Ends the head. `end`: no body follows.
+    /// Ends the head. `end` is true if no body follows.
     pub(super) fn end(&mut self, end: bool) -> Result<(), Invalid> {
         if self.invalid.is_none() && !self.is_begun {
             self.invalid = self.begin().err();
@@ -226,7 +227,7 @@ impl HeadWriter {
 #[derive(Debug, Default)]
 pub(super) struct TrailerWriter {
     lines: Vec<u8>,
-    /// As of [`HeadWriter`].
+    /// Size of all fields so far, as in [`HeadWriter`].
     list_bytes: usize,
     invalid: Option<Invalid>,
 }
@@ -264,8 +265,8 @@ impl TrailerWriter {
     }
 }
 
-/// Charges a field before it is looked at: one byte of a block may stand for a field of 4 KiB. Source: RFC 9113 section
-/// 6.5.2.
+/// Charges a field before it is examined, since one byte of a block may stand for a field of 4 KiB. Source: RFC 9113
+/// section 6.5.2.
 #[inline]
 fn charge(list_bytes: &mut usize, name: &[u8], value: &[u8]) -> Result<(), Invalid> {
     *list_bytes =
@@ -276,7 +277,7 @@ fn charge(list_bytes: &mut usize, name: &[u8], value: &[u8]) -> Result<(), Inval
     Ok(())
 }
 
-/// Classifies a field that is no pseudo-field. Source: RFC 9113 sections 8.2.1 and 8.2.2.
+/// Classifies a field other than a pseudo-field. Source: RFC 9113 sections 8.2.1 and 8.2.2.
 #[inline]
 fn regular(name: &[u8], value: &[u8]) -> Result<Known, Invalid> {
     if !is_lower_token(name) {

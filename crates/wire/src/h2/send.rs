@@ -1,4 +1,4 @@
-//! What is sent to the client: frames, queued in one buffer in the order in which they leave.
+//! Frames for the client, queued in one buffer in the order of sending.
 
 use base::limits::{
     H2_CONNECTION_SEND_BYTES, H2_CONNECTION_WINDOW_BYTES, H2_STREAM_WINDOW_BYTES, H2_STREAMS_MAX,
@@ -29,7 +29,7 @@ impl Connection {
         }
     }
 
-    /// Exchanges the memory of the output, which has to be empty, for `memory`. Returns the other one of the two.
+    /// Exchanges the memory of the output, which has to be empty, for `memory`. Returns the memory that is not in use.
     pub fn swap_output(&mut self, memory: Vec<u8>) -> Vec<u8> {
         if self.output().is_empty() && memory.is_empty() {
             (self.written, self.last_data) = (0, None);
@@ -40,17 +40,17 @@ impl Connection {
         memory
     }
 
-    /// Whether so much waits to be written that streams should add nothing.
+    /// Whether the output is so long that streams should add nothing.
     pub fn is_full(&self) -> bool {
         self.output().len() >= H2_CONNECTION_SEND_BYTES
     }
 
-    /// Whether nothing may be received until something was written: it could require more output.
+    /// Whether receiving has to wait until some output is written, because it could require more output.
     pub fn is_overfull(&self) -> bool {
         self.output().len() >= 2 * H2_CONNECTION_SEND_BYTES
     }
 
-    /// Sends a final head. `block`: as [`head_block`] writes it. `is_all`: no body follows.
+    /// Sends a final head. [`head_block`] writes `block`. With `is_all`, no body follows.
     pub fn send_head(&mut self, slot: usize, block: &[u8], is_all: bool) {
         self.send_block(slot, block, is_all);
         self.budget.earn_sent(0);
@@ -66,7 +66,7 @@ impl Connection {
         self.send_block(slot, &block, false);
     }
 
-    /// Sends trailers, which end the response. `block`: as [`trailer_block`] writes it.
+    /// Sends trailers, which end the response. [`trailer_block`] writes `block`.
     pub fn send_trailers(&mut self, slot: usize, block: &[u8]) {
         self.send_block(slot, block, true);
         if let Some(stream) = self.streams.get_mut(slot).filter(|stream| !stream.is_reset()) {
@@ -121,7 +121,7 @@ impl Connection {
         data.len()
     }
 
-    /// Ends the response: in its last frame if that was not written yet.
+    /// Ends the response, in its last frame if that was not written yet.
     pub fn finish(&mut self, slot: usize) {
         let Some(stream) = self.streams.get_mut(slot) else { return };
         if stream.sending != Sending::Body {
@@ -141,7 +141,7 @@ impl Connection {
         self.last_data = None;
     }
 
-    /// Resets a stream that is not complete. What was sent before leaves before.
+    /// Resets a stream that is not complete, after the frames that are already queued.
     pub fn reset(&mut self, slot: usize, reason: Reason) {
         if let Some(stream) = self.streams.get(slot).filter(|stream| !stream.is_reset()) {
             let id = stream.id;
@@ -155,7 +155,7 @@ impl Connection {
         frame::short(&mut self.out, code::RESET_STREAM, 0, id, &(reason as u32).to_be_bytes());
     }
 
-    /// `stream` 0: the connection.
+    /// `stream` 0 stands for the connection.
     pub(super) fn send_window_update(&mut self, stream: u32, increment: usize) {
         self.last_data = None;
         let increment = u32::try_from(increment).unwrap_or_default().to_be_bytes();
@@ -169,8 +169,8 @@ impl Connection {
         frame::short(&mut self.out, code::GOAWAY, 0, 0, &[a, b, c, d, e, f, g, h]);
     }
 
-    /// Asks the client to open no more streams. Those that it opens before it knows are served.
-    /// Source: RFC 9113 section 6.8.
+    /// Asks the client to open no more streams. The streams that it opens before it receives this are served. Source:
+    /// RFC 9113 section 6.8.
     pub fn leave(&mut self) {
         if self.leaving == Leaving::No && !self.has_failed() {
             self.leaving = Leaving::Announced;
@@ -179,17 +179,17 @@ impl Connection {
         }
     }
 
-    /// Whether the client knows that it may open no more streams, and none is open.
+    /// Whether the client has received the request to open no more streams, and none is open.
     pub fn has_left(&self) -> bool {
         matches!(self.leaving, Leaving::Final(_)) && self.streams.open_streams() == 0
     }
 
-    /// Sources: RFC 9113 section 6.5.2, RFC 8441 section 3.
+    /// Sends the gateway's settings. Sources: RFC 9113 section 6.5.2, RFC 8441 section 3.
     pub(super) fn send_settings(&mut self) {
         const SETTINGS: [(u16, u32); 4] =
             [(3, H2_STREAMS_MAX), (4, H2_STREAM_WINDOW_BYTES), (6, HEAD_BYTES_MAX), (8, 1)];
         const ENTRY_BYTES: usize = 6;
-        // The last one allows extended CONNECT.
+        // The last setting allows extended CONNECT.
         let count = SETTINGS.len() - usize::from(!self.writer.allows_connect);
         frame::header(&mut self.out, count * ENTRY_BYTES, code::SETTINGS, 0, 0);
         for (setting, value) in SETTINGS.into_iter().take(count) {
@@ -225,7 +225,7 @@ pub fn head_block<'a>(
 /// Appends the block of a response's trailers. `lines`: as [`crate::http1::ChunkedDecoder::trailers`] returns them.
 ///
 /// # Errors
-/// 502 for a name that is no token.
+/// 502 for a name that is not a token.
 pub fn trailer_block(out: &mut Vec<u8>, lines: &[u8]) -> Result<(), Rejection> {
     for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
         let colon = line.iter().position(|byte| *byte == b':').unwrap_or(line.len());

@@ -7,12 +7,12 @@ use base::limits::{
 /// Number of slots: one for each open stream, and some for those whose handlers have yet to notice a reset.
 pub const SLOTS: usize = H2_STREAMS_MAX as usize + H2_PENDING_RESETS_MAX;
 
-/// What the client may still send on a stream.
+/// The receiving side of a stream: the frames that the client may still send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Receiving {
     /// Payload or trailers.
     Open,
-    /// Nothing.
+    /// The client has ended the stream.
     Ended,
     /// The client has reset the stream.
     ResetByClient,
@@ -20,7 +20,7 @@ pub(super) enum Receiving {
     ResetByUs,
 }
 
-/// What is still to be sent on a stream.
+/// The sending side of a stream: the frames that are still to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sending {
     Head,
@@ -53,26 +53,26 @@ impl Stream {
     }
 }
 
-/// What is known about a stream that has no slot.
+/// The state of a stream without a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Past {
-    /// It ended, or the client reset it.
+    /// The stream ended, or the client reset it.
     Closed,
-    /// It was reset; frames that crossed the reset are ignored.
+    /// The gateway reset the stream; frames that crossed the reset are ignored.
     ResetByUs,
-    /// Too long ago, or never used.
+    /// The stream was used too long ago, or never.
     Unknown,
 }
 
-/// All streams that have a handler, and the last ones that had.
+/// All streams that have a handler, and the last ones that had one.
 #[derive(Debug)]
 pub(super) struct Streams {
-    /// The stream's number in each slot; 0 if the slot is free. Apart, because it is searched for each frame.
+    /// The stream's number in each slot; 0 if the slot is free. Stored separately, because each frame searches it.
     ids: Vec<u32>,
     slots: Vec<Option<Stream>>,
     /// Streams that were not reset.
     open: usize,
-    /// Streams that the gateway reset. Apart from the others, which would soon displace them.
+    /// Streams that the gateway reset. Stored apart from the others, which would soon displace them.
     reset: Ring<{ 2 * SLOTS }>,
     closed: Ring<H2_RESET_STREAMS_MAX>,
 }
@@ -116,7 +116,7 @@ impl Streams {
         }
     }
 
-    /// Opens a stream. `None`: the client has opened more than it may.
+    /// Opens a stream. `None` if the client has opened too many.
     pub(super) fn open(&mut self, id: u32, send_window: i64) -> Option<usize> {
         if self.open >= H2_STREAMS_MAX as usize {
             return None;
@@ -166,7 +166,7 @@ impl Streams {
         self.slots.iter_mut().flatten()
     }
 
-    /// Marks a stream as reset. Its slot stays in use until its handler ends.
+    /// Marks a stream as reset. The slot stays in use until the handler ends.
     pub(super) fn reset(&mut self, slot: usize, by: Receiving) {
         if let Some(stream) = self.get_mut(slot)
             && !stream.is_reset()
@@ -191,7 +191,7 @@ impl Streams {
         Some(stream)
     }
 
-    /// Remembers a stream without a slot. `late_window`: if the gateway has reset it, what is left of its window.
+    /// Remembers a stream without a slot. `late_window` is the rest of its window, if the gateway has reset it.
     pub(super) fn remember(&mut self, id: u32, late_window: Option<i64>) {
         match late_window {
             Some(window) => self.reset.add((id, window)),
@@ -199,7 +199,7 @@ impl Streams {
         }
     }
 
-    /// What is left of the window of a stream that the gateway has reset.
+    /// The rest of the window of a stream that the gateway has reset.
     pub(super) fn late_window(&mut self, id: u32) -> Option<&mut i64> {
         if let Some(slot) = self.find(id) {
             return self.get_mut(slot).map(|stream| &mut stream.receive_window);

@@ -8,14 +8,14 @@ use super::extension::Extension;
 use super::fields::Fields;
 use super::{Field, Known, Rejection, Side, Span, scan, target, write};
 
-/// What the input contains.
+/// The next piece of the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece {
     /// The whole input, `used` bytes, was framing. Call again with the following bytes.
     NeedMore { used: usize },
     /// `skip` bytes of framing, then `take` (at least one) bytes of payload. Call again with the rest.
     Data { skip: usize, take: usize },
-    /// The body ends after `used` bytes; what follows is the next message.
+    /// The body ends after `used` bytes; the next message follows.
     End { used: usize },
 }
 
@@ -108,15 +108,14 @@ impl ChunkedDecoder {
         matches!(self.state, State::End)
     }
 
-    /// After [`Piece::End`]: the trailer fields that may be forwarded, as `name: value CRLF` lines, to
-    /// be passed to [`write::last_chunk`]. Framing, routing and identity fields (everything
-    /// in [`Known`]) were dropped.
+    /// The trailer fields that may be forwarded, after [`Piece::End`], as `name: value CRLF` lines, to be passed to
+    /// [`write::last_chunk`]. Framing, routing and identity fields (everything in [`Known`]) were dropped.
     #[must_use]
     pub fn trailers(&self) -> &[u8] {
         if self.is_done() { &self.trailers } else { &[] }
     }
 
-    /// The same as offsets into [`Self::trailers`].
+    /// The trailer fields as offsets into [`Self::trailers`].
     #[must_use]
     pub fn trailer_fields(&self) -> &[Field] {
         &self.trailer_fields

@@ -4,7 +4,7 @@
 
 use super::scan;
 
-/// What the last byte of an extension was part of. It follows a chunk's size, and the first one is its `;`.
+/// The part of an extension that the last byte belonged to. An extension follows a chunk's size and begins with `;`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Extension {
     /// `;`, or white space after it: a name follows.
@@ -25,7 +25,7 @@ pub(super) enum Extension {
 }
 
 impl Extension {
-    /// Reads the next byte, which is not the CR at the end of the line. `None`: it is not allowed here.
+    /// Reads the next byte, which is not the CR at the end of the line. `None` if the byte is not allowed here.
     pub(super) fn next(self, byte: u8) -> Option<Self> {
         let is_token = scan::is_tchar(byte);
         let is_space = matches!(byte, b' ' | b'\t');

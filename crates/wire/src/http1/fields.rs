@@ -8,10 +8,10 @@ use super::{Known, KnownSet, Rejection, Side, Span, Version, find, known, scan};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {
     pub name: Span,
-    /// Without surrounding white space; may be empty.
+    /// The value without surrounding white space; may be empty.
     pub value: Span,
     pub known: Known,
-    /// Not forwarded: hop-by-hop, by standard or because Connection names it, or a look-alike.
+    /// Whether the field is not forwarded: hop-by-hop, by standard or because Connection names it, or a look-alike.
     pub hop: bool,
 }
 
@@ -73,7 +73,7 @@ pub(super) struct Options {
 }
 
 impl Options {
-    /// Source: RFC 9112 section 9.3.
+    /// Whether the connection persists. Source: RFC 9112 section 9.3.
     pub(super) fn persists(self, version: Version) -> bool {
         match version {
             Version::Http11 => !self.close,

@@ -1,6 +1,6 @@
 //! Finds the ends of tokens, targets and field values several bytes at a time.
 //!
-//! Architecture invariant: each function returns what a loop over the predicate in `scan` would, which the
+//! Architecture invariant: each function returns the same result as a loop over the predicate in `scan`, which the
 //! tests below and `properties` verify.
 
 use wide::u8x16;
@@ -13,8 +13,8 @@ pub(super) fn token_len(bytes: &[u8]) -> usize {
     bytes.iter().take_while(|&&byte| is_tchar(byte)).count()
 }
 
-/// The length of what may be a field name: up to the first colon, without a control character or a
-/// space before it. `None` if there is no colon, or one of those comes first.
+/// The length of a possible field name: the bytes before the first colon. `None` without a colon, or if a control
+/// character or a space comes first.
 #[inline]
 pub(super) fn name_len(line: &[u8]) -> Option<usize> {
     let found = first(line, |block| {
@@ -74,7 +74,7 @@ fn first_control(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// The same, for the rest of a long value, such as a token: by larger steps up to the last one.
+/// As [`first_control`] for the rest of a long value, such as a token, in larger steps.
 #[inline(never)]
 fn first_control_of_rest(bytes: &[u8]) -> Option<usize> {
     let (steps, _) = bytes.as_chunks::<64>();
@@ -94,7 +94,7 @@ fn controls(block: u8x16) -> u8x16 {
     up_to(block, 0x1f) | block.simd_eq(u8x16::splat(DELETE))
 }
 
-/// Most values are shorter, in bytes.
+/// Most values have fewer bytes.
 const SHORT: usize = 48;
 
 /// Marks the bytes that are at most `highest`.

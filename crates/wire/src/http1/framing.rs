@@ -1,5 +1,5 @@
-//! The framing of bodies by Content-Length and Transfer-Encoding. Rejects whatever two implementations could
-//! interpret differently, because that is what request smuggling exploits.
+//! The framing of bodies by Content-Length and Transfer-Encoding. Rejects framing that two implementations could
+//! interpret differently, because request smuggling exploits such differences.
 //!
 //! Source: RFC 9112 section 6.
 
@@ -13,9 +13,9 @@ use super::{Known, Rejection, Side, Version, find, scan};
 pub enum BodyFraming {
     #[default]
     None,
-    /// After this many bytes.
+    /// The body ends after this many bytes.
     Length(u64),
-    /// With the last chunk and its trailers.
+    /// The body ends with the last chunk and its trailers.
     Chunked,
 }
 
@@ -24,11 +24,11 @@ pub enum BodyFraming {
 pub enum ResponseFraming {
     #[default]
     None,
-    /// After this many bytes.
+    /// The body ends after this many bytes.
     Length(u64),
-    /// With the last chunk and its trailers.
+    /// The body ends with the last chunk and its trailers.
     Chunked,
-    /// When the connection closes.
+    /// The body ends when the connection closes.
     UntilClose,
 }
 

@@ -44,7 +44,7 @@ pub enum Known {
     InternalKey,
     KeepAlive,
     Location,
-    /// A name that an upstream which reads `_` as `-` (CGI, WSGI, PHP) takes for one of the others, such as
+    /// A name that an upstream that reads `_` as `-` (CGI, WSGI, PHP) takes for a name of another kind, such as
     /// `Transfer_Encoding`. Never forwarded.
     LookAlike,
     Origin,
@@ -79,7 +79,7 @@ pub enum Known {
 }
 
 impl Known {
-    /// Classifies a field name, whatever its case. `name` is a token (RFC 9110 section 5.6.2).
+    /// Classifies a field name, ignoring case. `name` is a token (RFC 9110 section 5.6.2).
     #[must_use]
     pub fn of(name: &[u8]) -> Self {
         classify::<true>(name)
@@ -335,10 +335,10 @@ fn may_have_underscore(name: &[u8], key: Key) -> bool {
     ends & HIGH != 0 || name.len() > LONGEST_EXACT_KEY && name.contains(&b'_')
 }
 
-/// Classifies a name with underscores by what it is with hyphens.
+/// Classifies a name with underscores like the same name with hyphens.
 #[cold]
 fn with_hyphens(name: &[u8]) -> Known {
-    // One byte more than the longest listed name: what is longer can only be `X-Forwarded-...`.
+    // One byte more than the longest listed name: a longer one can only be `X-Forwarded-...`.
     let mut copy = [0; LONGEST_NAME + 1];
     let len = name.len().min(copy.len());
     for (to, &from) in copy.iter_mut().zip(name) {

@@ -97,7 +97,7 @@ pub enum Version {
 #[error("{reason} ({status})")]
 pub struct Rejection {
     pub status: u16,
-    /// For the log; contains none of the peer's bytes.
+    /// The reason, for the log; contains none of the peer's bytes.
     pub reason: &'static str,
 }
 
@@ -114,7 +114,7 @@ impl Rejection {
     }
 }
 
-/// The kind of message. What is a 4xx in a request is a 502 in a response.
+/// The kind of message. An error that is a 4xx for a request is a 502 for a response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Side {
     #[default]

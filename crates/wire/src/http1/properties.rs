@@ -44,7 +44,7 @@ pub fn request_head(bytes: &[u8]) {
     }
 }
 
-/// The same for a response head.
+/// As [`request_head`] for a response head.
 pub fn response_head(bytes: &[u8]) {
     for method in [Method::Get, Method::Head] {
         let mut head = ResponseHead::default();
@@ -158,7 +158,7 @@ struct Body {
     used: usize,
 }
 
-/// Decodes `bytes` in pieces; `step` chooses the length of each from what is left. `None` if incomplete.
+/// Decodes `bytes` in pieces; `step` chooses the length of each, given the remaining length. `None` if incomplete.
 fn decode(
     bytes: &[u8],
     side: Side,

@@ -154,7 +154,8 @@ impl RequestHead {
         self.target.query.map(|span| span.of(buf))
     }
 
-    /// Replaces the query by one that is not longer; an empty one is none. The bytes that are left over belong to nothing.
+    /// Replaces the query by one that is not longer; an empty one removes it. The remaining bytes are unused
+    /// afterwards.
     pub fn shorten_query(&mut self, buf: &mut [u8], query: &[u8]) {
         let Some(span) = self.target.query.filter(|span| query.len() <= span.len()) else { return };
         let end = span.end.saturating_sub(u32::try_from(span.len() - query.len()).unwrap_or(0));
@@ -172,8 +173,8 @@ impl RequestHead {
         self.host.of(buf)
     }
 
-    /// Whether `url`, an absolute one whose query and fragment do not count, is that of a request that came by `scheme` for
-    /// `host`. Paths are compared as [`Self::path`] has them.
+    /// Whether this request, received by `scheme` for `host`, has the absolute URL `url`, whose query and fragment do
+    /// not count. Paths are compared as normalised by [`Self::path`].
     #[must_use]
     pub fn is_for(&self, buf: &[u8], (scheme, host): (&[u8], &[u8]), url: &[u8]) -> bool {
         target::is_same(url, scheme, host, self.path(buf))
@@ -235,7 +236,7 @@ impl RequestHead {
         self.fields.has_several(known)
     }
 
-    /// The first field with that name, whatever its case.
+    /// The first field with that name, ignoring case.
     #[must_use]
     pub fn find_name(&self, buf: &[u8], name: &[u8]) -> Option<&Field> {
         self.fields.find_name(buf, name)
@@ -299,7 +300,7 @@ impl RequestHead {
         self.validate_expect(buf)
     }
 
-    /// Source: RFC 9112 section 3.2.
+    /// Validates the Host field. Source: RFC 9112 section 3.2.
     fn validate_host(&mut self, buf: &[u8]) -> Result<(), Rejection> {
         if self.fields.has_several(Known::Host) {
             return Err(Rejection::bad("host is repeated"));

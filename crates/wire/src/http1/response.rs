@@ -1,4 +1,4 @@
-//! Response heads. Upstreams are trusted as little as clients: whatever is invalid is a 502.
+//! Response heads. Upstreams are trusted as little as clients: an invalid response is a 502.
 
 use base::{Method, limits};
 
@@ -26,8 +26,8 @@ impl ResponseHead {
     /// After [`Parsed::Partial`], call again with the same bytes and those received since.
     ///
     /// # Errors
-    /// 502, whatever is invalid: syntax, framing, a head above `RESPONSE_HEAD_BYTES_MAX`, a status
-    /// outside 100 to 599, or a 1xx that announces a body.
+    /// 502 for any fault: syntax, framing, a head above `RESPONSE_HEAD_BYTES_MAX`, a status outside 100 to 599, or a
+    /// 1xx that announces a body.
     pub fn parse(&mut self, buf: &[u8], for_method: Method) -> Result<Parsed, Rejection> {
         self.clear();
         if self.read(buf).is_none() {
@@ -113,13 +113,13 @@ impl ResponseHead {
         self.fields.find(known)
     }
 
-    /// The first field with that name, whatever its case.
+    /// The first field with that name, ignoring case.
     #[must_use]
     pub fn find_name(&self, buf: &[u8], name: &[u8]) -> Option<&Field> {
         self.fields.find_name(buf, name)
     }
 
-    /// Empties it, and keeps its memory. Its status is then 0.
+    /// Clears the head, keeping its memory. The status is then 0.
     pub fn clear(&mut self) {
         self.len = 0;
         self.status = 0;

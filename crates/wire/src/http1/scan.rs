@@ -1,8 +1,8 @@
 //! The reference parser: reads a head byte by byte. Used when the fast parser did not find a complete head, it
 //! returns whether more bytes could make it valid, or why it is rejected.
 //!
-//! Architecture invariant: the rejection of a prefix does not depend on the bytes that follow, and it accepts
-//! exactly what the fast parser accepts (`properties`).
+//! Architecture invariant: the rejection of a prefix does not depend on the bytes that follow, and it accepts exactly
+//! the same heads as the fast parser (`properties`).
 
 use base::limits;
 
@@ -197,7 +197,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Source: RFC 9110 section 5.6.2.
+/// Whether a byte may occur in a token. Source: RFC 9110 section 5.6.2.
 pub(crate) const fn is_tchar(byte: u8) -> bool {
     matches!(byte,
         b'!' | b'#' | b'$' | b'%' | b'&' | b'\'' | b'*' | b'+' | b'-' | b'.' | b'^' | b'_' | b'`'

@@ -1,7 +1,8 @@
 //! The request target: its four forms, the authority, and the normalisation of the path, which is both routed
 //! and forwarded.
 //!
-//! Architecture invariant: a path that is already normalised is not copied, and normalisation is idempotent. Source: RFC 9112 section 3.2, RFC 3986 sections 5.2.4 and 6.2.2.
+//! Architecture invariant: a path that is already normalised is not copied, and normalisation is idempotent. Source:
+//! RFC 9112 section 3.2, RFC 3986 sections 5.2.4 and 6.2.2.
 
 use std::net::Ipv6Addr;
 
@@ -12,21 +13,21 @@ use super::{Rejection, Span};
 /// The location of the normalised path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Path {
-    /// As sent, in the head's buffer.
+    /// The path as sent, in the head's buffer.
     Sent(Span),
     /// Rewritten, in the head's scratch buffer.
     Changed,
     /// `/`, for an absolute-form without a path.
     #[default]
     Root,
-    /// `*`, of OPTIONS.
+    /// `*`, as in OPTIONS.
     Asterisk,
 }
 
 /// A parsed request target.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Target {
-    /// From the absolute-form, with its default port.
+    /// The authority of the absolute-form, with its default port.
     pub(super) authority: Option<(Span, DefaultPort)>,
     pub(super) path: Path,
     /// See `RequestHead::has_ambiguous_path`.
@@ -193,7 +194,7 @@ fn is_port(digits: &[u8]) -> bool {
     value.is_some()
 }
 
-/// Source: RFC 3986 section 3.2.2 `reg-name`, without escapes and comma.
+/// Whether `bytes` are a host name. Source: RFC 3986 section 3.2.2 `reg-name`, without escapes and comma.
 #[allow(
     clippy::indexing_slicing,
     clippy::cast_possible_truncation,
@@ -241,8 +242,8 @@ fn normalise(buf: &[u8], span: Span, scratch: &mut Vec<u8>) -> Result<(Path, boo
     Ok((Path::Changed, true))
 }
 
-/// Whether there is no escape, no backslash, no semicolon, no empty segment and none that starts with a dot. Has
-/// no early exit, so that the compiler vectorises it.
+/// Whether the path has no escape, backslash or semicolon, and no segment that is empty or starts with a dot. Has no
+/// early exit, so that the compiler vectorises it.
 fn is_plain(path: &[u8]) -> bool {
     let pairs = path.iter().zip(path.get(1..).unwrap_or_default());
     // `.` is 0x2e, `/` is 0x2f.
@@ -264,7 +265,7 @@ fn escaped_separator(path: &[u8]) -> Option<usize> {
     path.windows(3).position(|three| matches!(three, b"%2f" | b"%2F" | b"%5c" | b"%5C"))
 }
 
-/// Whether normalisation changes anything. Rejects what [`rewrite`] would not be called for.
+/// Whether normalisation changes anything. Also rejects invalid paths for which [`rewrite`] would not be called.
 fn needs_change(path: &[u8]) -> Result<bool, Rejection> {
     let mut rest = path;
     while let Some(at) = memchr::memchr2(b'%', b'\\', rest) {
@@ -326,8 +327,8 @@ impl Segment {
     }
 }
 
-/// Rejects what other servers may interpret as a dot segment: dots that parameters follow, or that an escaped
-/// separator delimits.
+/// Rejects segments that other servers may interpret as dot segments: dots followed by parameters, or delimited by an
+/// escaped separator.
 fn reject_hidden_dots(segment: &[u8]) -> Result<(), Rejection> {
     let mut rest = segment;
     loop {
@@ -399,7 +400,7 @@ pub(super) const fn hex(digit: u8) -> Option<u8> {
     }
 }
 
-/// Source: RFC 3986 section 2.3.
+/// Whether a byte is unreserved. Source: RFC 3986 section 2.3.
 const fn is_unreserved(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
 }

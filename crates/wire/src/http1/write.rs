@@ -74,7 +74,7 @@ pub fn fields_where(
     out.extend_from_slice(buf.get(run).unwrap_or_default());
 }
 
-/// The range of the field's line, if it is exactly what [`field`] would write.
+/// The range of the field's line, if [`field`] would write exactly this line.
 fn canonical_line(buf: &[u8], field: &Field) -> Option<std::ops::Range<usize>> {
     let (start, end) = (field.name.start as usize, field.value.end as usize);
     let between = buf.get(field.name.end as usize..field.value.start as usize)?;

@@ -6,14 +6,14 @@ pub(super) const ENUMERATED: u8 = 0x0a;
 pub(super) const SEQUENCE: u8 = 0x30;
 pub(super) const SET: u8 = 0x31;
 
-/// Why there is no element.
+/// The reason why an element cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Broken {
     Incomplete,
     Malformed,
 }
 
-/// The first element of `bytes`, as tag and contents, and what follows it.
+/// The first element of `bytes`, as tag and contents, and the bytes after it.
 pub(super) fn next(bytes: &[u8]) -> Result<(u8, &[u8], &[u8]), Broken> {
     let [tag, first, rest @ ..] = bytes else { return Err(Broken::Incomplete) };
     // Tag numbers from 31 on take more bytes; none is expected here.
@@ -35,7 +35,7 @@ pub(super) fn next(bytes: &[u8]) -> Result<(u8, &[u8], &[u8]), Broken> {
     Ok((*tag, contents, rest))
 }
 
-/// The contents of the first element, which must have this tag, and what follows it.
+/// The contents of the first element, which must have this tag, and the bytes after it.
 pub(super) fn expect(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     let (found, contents, rest) = next(bytes).ok()?;
     (found == tag).then_some((contents, rest))

@@ -21,9 +21,9 @@ pub type SniPair = (Vec<String>, Vec<u8>, Vec<u8>);
 #[derive(Debug, Default)]
 pub struct CertificateSet {
     default: Option<Arc<CertifiedKey>>,
-    /// By whole name, lower case.
+    /// Certificates by whole host name, in lower case.
     exact: HashMap<String, Arc<CertifiedKey>>,
-    /// By what follows `*.`, lower case.
+    /// Certificates by the name after `*.`, in lower case.
     wildcard: HashMap<String, Arc<CertifiedKey>>,
     validities: Vec<(String, Validity)>,
 }
@@ -33,7 +33,7 @@ impl CertificateSet {
     /// without it such handshakes fail.
     ///
     /// # Errors
-    /// The first invalid pair, by name. An expired certificate is no error: see [`Self::lapses`].
+    /// The first invalid pair, by name. An expired certificate is not an error: see [`Self::lapses`].
     pub fn load(default: Option<PemPair<'_>>, sni: Vec<SniPair>) -> Result<Self, TlsError> {
         let mut set = Self::default();
         if let Some((cert, key)) = default {

@@ -22,20 +22,20 @@ use crate::stream::Stream;
 /// SNI, ALPN `http/1.1`, session resumption. Share one; it stores the sessions.
 pub struct ClientTls {
     connector: TlsConnector,
-    /// By server name, lower case.
+    /// Configurations by server name, in lower case.
     exact: HashMap<String, TlsConnector>,
-    /// By what follows `*.`, lower case.
+    /// Configurations by the name after `*.`, in lower case.
     wildcard: HashMap<String, TlsConnector>,
 }
 
-/// What differs for some servers.
+/// TLS settings for particular servers.
 #[derive(Debug, Default)]
 pub struct EndpointTls {
     /// DNS names, `*.` and a DNS name, or IP addresses.
     pub hosts: Vec<String>,
     /// Certificate chain and key of this side, both PEM, for servers that require one.
     pub identity: Option<(Vec<u8>, Vec<u8>)>,
-    /// The only trusted CAs, each one or more PEM certificates; empty: those for all other servers.
+    /// The only trusted CAs, each one or more PEM certificates. If empty, the CAs for all other servers are trusted.
     pub ca_pems: Vec<Vec<u8>>,
 }
 
@@ -50,10 +50,10 @@ impl ClientTls {
         Self::with_endpoints(extra_ca_pems, system_roots, &[])
     }
 
-    /// The same, with exceptions for some servers.
+    /// As [`ClientTls::new`], with exceptions for some servers.
     ///
     /// # Errors
-    /// As [`ClientTls::new`]; that of a pair or CA of an endpoint, by its hosts.
+    /// As [`ClientTls::new`], also for the pair or CA of an endpoint, which is named by its hosts.
     pub fn with_endpoints(
         extra_ca_pems: &[Vec<u8>],
         system_roots: bool,
@@ -95,14 +95,14 @@ impl ClientTls {
         Arc::new(Self::from_client_config(finish(builder.with_no_client_auth())))
     }
 
-    /// The configuration for servers without one of their own, for connections that do not await.
+    /// The configuration for servers without exceptions, for connections that do not await.
     #[must_use]
     pub fn config(&self) -> Arc<ClientConfig> {
         Arc::clone(self.connector.config())
     }
 
-    /// The same for a load generator: offers either HTTP/2 or HTTP/1.1 (the caller checks [`Stream::alpn`], since a server
-    /// may ignore the offer), and resumes its own sessions or none.
+    /// A copy for a load generator: offers either HTTP/2 or HTTP/1.1 (the caller checks [`Stream::alpn`], since a
+    /// server may ignore the offer), and resumes only its own sessions, or none.
     #[must_use]
     pub fn for_load(&self, is_http2: bool, resumes: bool) -> Arc<Self> {
         let changed = |connector: &TlsConnector| {
@@ -138,7 +138,7 @@ impl ClientTls {
         Ok(Stream::Tls(Box::new(TlsStream::Client(tls))))
     }
 
-    /// The one for `host`: exact, then with `*.` for its first label, then the general one.
+    /// The configuration for `host`: the exact name, then `*.` for its first label, then the general one.
     fn connector(&self, host: &str) -> &TlsConnector {
         if self.exact.is_empty() && self.wildcard.is_empty() {
             return &self.connector;
@@ -178,7 +178,7 @@ impl EndpointTls {
     }
 }
 
-/// Adds what all configurations have in common.
+/// Adds the common settings of all configurations.
 fn finish(mut config: ClientConfig) -> ClientConfig {
     config.alpn_protocols = vec![ALPN_HTTP1.to_vec()];
     config.resumption = Resumption::in_memory_sessions(base::limits::TLS_SESSIONS_MAX);

@@ -30,8 +30,9 @@ impl fmt::Debug for ClientAuth {
 }
 
 impl ClientAuth {
-    /// Certificates issued by one of `ca_pems` (each one or more PEM certificates) for client authentication, and those
-    /// themselves. With `required`, a handshake without one fails; one that is not valid always does.
+    /// Accepts certificates issued by one of `ca_pems` (each one or more PEM certificates) for client authentication,
+    /// and these certificates themselves. With `required`, a handshake without a certificate fails; a handshake with an
+    /// invalid one always fails.
     ///
     /// # Errors
     /// [`TlsError::BadRoot`] for an invalid CA; [`TlsError::NoRoots`] if there is none.
@@ -49,7 +50,8 @@ impl ClientAuth {
         Ok(Self::of(Some(issued), listed))
     }
 
-    /// Certificates issued by one of these, in DER, and those themselves. `None`: none of them can issue any.
+    /// Accepts certificates issued by one of `issuers`, in DER, and these certificates themselves. `None` if none of
+    /// them can issue certificates.
     #[must_use]
     pub fn of_issuers(issuers: &[Vec<u8>]) -> Option<Self> {
         let mut roots = RootCertStore::empty();
@@ -60,8 +62,8 @@ impl ClientAuth {
         Some(Self::of(Some(issued), listed))
     }
 
-    /// Any certificate, whoever issued it, or none. The client has its key; what it proves is for the caller to say, such as
-    /// with [`Self::has_issued`].
+    /// Accepts a certificate of any issuer, or none. The handshake proves that the client has the key; the caller
+    /// decides whether to trust the certificate, for example with [`Self::has_issued`].
     #[must_use]
     pub fn any() -> Self {
         Self::of(None, Vec::new())
@@ -75,7 +77,7 @@ impl ClientAuth {
         Self { verifier: Arc::new(Verifier { algorithms, issued, listed }) }
     }
 
-    /// Whether `chain`, a client's certificate first, is one that is accepted at `now_s`.
+    /// Whether `chain`, which begins with a client's certificate, is accepted at `now_s`.
     #[must_use]
     pub fn has_issued(&self, chain: &[CertificateDer<'_>], now_s: u64) -> bool {
         let Some((own, others)) = chain.split_first() else { return false };
@@ -88,8 +90,8 @@ impl ClientAuth {
     }
 }
 
-/// Whether `certificate` has the alternative name `name`, a DNS name or an IP address. Unlike with servers, a wildcard
-/// stands for no other name.
+/// Whether `certificate` has the alternative name `name`, a DNS name or an IP address. Unlike for servers, a wildcard
+/// matches no other name.
 #[must_use]
 pub fn has_name(certificate: &CertificateDer<'_>, name: &str) -> bool {
     let (parsed, wanted) = (ParsedCertificate::try_from(certificate), ServerName::try_from(name));
@@ -102,14 +104,14 @@ pub fn has_name(certificate: &CertificateDer<'_>, name: &str) -> bool {
     is_exact && verify_server_name(&parsed, &wanted).is_ok()
 }
 
-/// Verifies that the client has the key of its certificate, and which certificate that is.
+/// Verifies that the client has the key of its certificate, and that the certificate is accepted.
 #[derive(Debug)]
 struct Verifier {
     algorithms: WebPkiSupportedAlgorithms,
-    /// `None`: any.
+    /// Verifier of the issuer; `None` accepts any.
     issued: Option<Arc<dyn ClientCertVerifier>>,
-    /// These are accepted themselves: a self-signed one that is a CA, as `openssl req -x509` makes them, is no certificate
-    /// of a client for `issued`.
+    /// Certificates that are accepted themselves: `issued` rejects a self-signed client certificate that is a CA, as
+    /// `openssl req -x509` creates them.
     listed: Vec<CertificateDer<'static>>,
 }
 

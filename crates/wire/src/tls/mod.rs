@@ -88,8 +88,8 @@ pub fn server_config(certs: Arc<ServerCertificates>, alpn_h2: bool) -> Arc<rustl
     server_config_for(certs, alpn_h2, None)
 }
 
-/// The same, with certificates of `clients`. Then no session is resumed: it would keep the certificate of its first
-/// handshake, which may have expired since.
+/// As [`server_config`], with certificates of `clients`. Sessions are not resumed, because a resumed session would keep
+/// the certificate of its first handshake, which may have expired since.
 pub fn server_config_for(
     certs: Arc<ServerCertificates>,
     alpn_h2: bool,
@@ -127,7 +127,7 @@ pub fn server_config_for(
 /// ([`limits::HANDSHAKE_MS_MAX`]).
 ///
 /// # Errors
-/// The socket's, or `InvalidData` holding a [`rustls::Error`]; the alert has been sent.
+/// An error of the socket, or `InvalidData` holding a [`rustls::Error`]; the alert has been sent.
 pub async fn accept(tcp: TcpStream, config: Arc<rustls::ServerConfig>) -> io::Result<Stream> {
     let tls = TlsAcceptor::from(config).accept(tcp).await?;
     Ok(Stream::Tls(Box::new(TlsStream::Server(tls))))

@@ -1,10 +1,10 @@
-//! Properties that hold for any bytes, checked by unit tests and fuzz targets. The functions panic if a property does not
-//! hold.
+//! Properties that hold for any bytes, checked by unit tests and fuzz targets. The functions panic if a property does
+//! not hold.
 
 use super::ber;
 use super::{DistinguishedName, ldap_tls_started};
 
-/// A response to StartTLS is a success only as a whole, whatever it is.
+/// A prefix of a response to StartTLS is never a success, for any bytes.
 ///
 /// # Panics
 /// If the property is violated.
@@ -20,8 +20,8 @@ pub fn start_tls(bytes: &[u8]) {
     }
 }
 
-/// The distinguished name in the bytes of a certificate is that of its text, which has all values in hexadecimal digits. A
-/// text that is a name is the same one with spaces around its separators.
+/// A distinguished name in DER equals the name parsed from its text, with all values in hexadecimal digits. A name in
+/// text form stays the same with spaces around its separators.
 ///
 /// # Panics
 /// If the property is violated.
@@ -58,7 +58,7 @@ fn written(mut sequence: &[u8]) -> Option<String> {
     Some(text)
 }
 
-/// `None`: it is not in its shortest form, or has a larger number than a text may have.
+/// `None` if the number is not in its shortest form, or larger than a text may have.
 fn dotted(mut der: &[u8]) -> Option<String> {
     let mut arcs = Vec::new();
     while !der.is_empty() {

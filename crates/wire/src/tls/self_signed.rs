@@ -7,8 +7,8 @@ use rustls_pki_types::ServerName;
 
 use super::TlsError;
 
-/// Validity period of a generated certificate, in seconds: a year. Source: Apple's platforms reject more than 825
-/// days, also with a root that the user has added (HT210176).
+/// Validity period of a generated certificate, in seconds: a year. Source: Apple's platforms reject more than 825 days,
+/// even with a root that the user has added (HT210176).
 const VALID_S: u64 = 365 * 86_400;
 /// The validity period starts this long before now, in seconds, for clients whose clocks are slow.
 const EARLIER_S: u64 = 3_600;

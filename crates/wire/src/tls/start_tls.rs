@@ -1,6 +1,6 @@
-//! How TLS begins on a connection to an LDAP server. Source: RFC 4511 section 4.14.
+//! StartTLS on a connection to an LDAP server. Source: RFC 4511 section 4.14.
 //!
-//! The response comes before TLS, so that anybody on the way could have sent it: it is parsed strictly, and nothing may
+//! The response precedes TLS, so any machine on the path could have sent it: it is parsed strictly, and nothing may
 //! follow it.
 
 use super::ber::{self, Broken};
@@ -11,7 +11,7 @@ pub const LDAP_START_TLS: &[u8] = b"\x30\x1d\x02\x01\x01\x77\x18\x80\x161.3.6.1.
 /// The tag of an extended response. Source: RFC 4511 section 4.12.
 const EXTENDED_RESPONSE: u8 = 0x78;
 
-/// What the response to [`LDAP_START_TLS`] means; `None`: it is incomplete.
+/// Parses the response to [`LDAP_START_TLS`]; `None` if it is incomplete.
 ///
 /// # Errors
 /// The server rejects the request, or the response is malformed or followed by more bytes.

@@ -1,4 +1,5 @@
-//! Distinguished names: the subject of a certificate, and the text of one. Source: RFC 5280 section 4.1.2.4, RFC 4514.
+//! Distinguished names: the subject of a certificate, and names in text form. Source: RFC 5280 section 4.1.2.4, RFC
+//! 4514.
 
 use rustls::pki_types::CertificateDer;
 use webpki::EndEntityCert;
@@ -6,7 +7,7 @@ use webpki::EndEntityCert;
 use super::ber;
 
 /// Names of attribute types. Source: RFC 4514 section 3; RFC 4519 and RFC 5280 appendix A for the last ones, which
-/// OpenSSL writes, too.
+/// OpenSSL also writes.
 const TYPES: &[(&str, &str)] = &[
     ("CN", "2.5.4.3"),
     ("L", "2.5.4.7"),
@@ -36,7 +37,7 @@ type Relative = Vec<(Vec<u8>, Value)>;
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Value {
-    /// Without what does not distinguish it from others. Source: RFC 5280 section 7.1, RFC 4518.
+    /// A text, folded so that equivalent values are equal. Source: RFC 5280 section 7.1, RFC 4518.
     Text(String),
     /// Tag and contents of another type.
     Other(u8, Vec<u8>),
@@ -68,7 +69,7 @@ impl DistinguishedName {
     }
 
     /// A text by RFC 4514, such as `CN=client,O=Example`: the last relative name of a certificate comes first. Spaces
-    /// around separators do not count. `None`: it is malformed or empty, or has an unknown name of a type.
+    /// around separators do not count. `None` if the text is malformed or empty, or has an unknown type name.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let mut name = Vec::new();
@@ -102,7 +103,7 @@ fn sorted(mut relative: Relative) -> Option<Relative> {
     (!relative.is_empty()).then_some(relative)
 }
 
-/// Whether `rest` begins with `separator`, which is removed then.
+/// Removes `separator` from the start of `rest`; returns whether it was there.
 fn take(rest: &mut &str, separator: char) -> bool {
     rest.strip_prefix(separator).map(|after| *rest = after).is_some()
 }
@@ -185,7 +186,7 @@ fn byte(high: u8, low: u8) -> Option<u8> {
     Some((digit(high)? << 4) | digit(low)?)
 }
 
-/// Neither case nor the number of spaces counts.
+/// Folds case and runs of spaces.
 fn folded(text: &str) -> String {
     let words: Vec<String> = text.split_whitespace().map(str::to_lowercase).collect();
     words.join(" ")

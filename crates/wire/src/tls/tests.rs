@@ -469,7 +469,7 @@ fn no_trusted_ca_is_an_error() {
     }
 }
 
-/// The kind of error, and what distinguishes it.
+/// The kind of error, and its distinguishing part.
 fn kind(result: &Result<(), TlsError>) -> String {
     match result {
         Ok(()) => "ok".to_owned(),

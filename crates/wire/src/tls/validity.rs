@@ -64,8 +64,8 @@ fn element(der: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked(bytes)
 }
 
-/// `YYMMDDHHMMSSZ` until 2049, `YYYYMMDDHHMMSSZ` after. Returns seconds since the Unix epoch and what
-/// follows. Source: RFC 5280 section 4.1.2.5.
+/// `YYMMDDHHMMSSZ` until 2049, `YYYYMMDDHHMMSSZ` after. Returns seconds since the Unix epoch, and the bytes after the
+/// time. Source: RFC 5280 section 4.1.2.5.
 fn time(der: &[u8]) -> Option<(u64, &[u8])> {
     let (year, fields, rest) = match element(der, UTC_TIME) {
         Some((text, rest)) => {
@@ -134,7 +134,7 @@ mod tests {
             for byte in [0x00, 0x2f, 0x7f, 0x80, 0xff] {
                 let mut damaged = der.clone();
                 damaged[at] = byte;
-                // Any result is fine, as long as there is one.
+                // Any result is fine, as long as it does not panic.
                 let _ = Validity::read(&damaged);
             }
         }

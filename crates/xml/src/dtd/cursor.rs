@@ -9,11 +9,11 @@ pub(super) type Read<T = ()> = Result<T, OffsetError>;
 pub(super) struct Cursor<'t> {
     pub(super) text: &'t str,
     pub(super) at: usize,
-    /// In the text of an internal parameter entity: where the document, or the external entity, refers
-    /// to it. Errors are reported there.
+    /// The place at which the document, or the external entity, refers to the internal parameter entity being read, if
+    /// any. Errors are reported there.
     pub(super) blame: Option<usize>,
-    /// In an external entity: where the document refers to it, and the rules of section 2.8 for
-    /// external text apply.
+    /// The place at which the document refers to the external entity being read, if any. The rules of section 2.8 for
+    /// external text then apply.
     pub(super) external: Option<usize>,
     pub(super) broken: Option<&'t OffsetError>,
     pub(super) name_bytes: u32,
@@ -28,7 +28,7 @@ impl<'t> Cursor<'t> {
         self.text.as_bytes().get(self.at).copied()
     }
 
-    /// The place in the document of what is at `at`.
+    /// The place in the document that `at` belongs to.
     pub(super) fn place(&self, at: usize) -> usize {
         self.external.or(self.blame).unwrap_or(at)
     }
@@ -59,7 +59,7 @@ impl<'t> Cursor<'t> {
         if self.eat(token) { Ok(()) } else { Err(self.bad(why)) }
     }
 
-    /// Returns whether there was any.
+    /// Skips white space; returns whether there was any.
     pub(super) fn skip_space(&mut self) -> bool {
         let start = self.at;
         while self.peek().is_some_and(|byte| chars::has(byte, SPACE)) {
@@ -93,13 +93,13 @@ impl<'t> Cursor<'t> {
         OffsetError::new(self.blame.unwrap_or(start), ErrorKind::BadName(name.to_owned()))
     }
 
-    /// Without a colon.
+    /// A name without a colon.
     pub(super) fn ncname(&mut self) -> Read<&'t str> {
         let name = self.token()?;
         if chars::is_ncname(name) { Ok(name) } else { Err(self.wrong_name(name)) }
     }
 
-    /// With one colon at most.
+    /// A name with at most one colon.
     pub(super) fn qname(&mut self) -> Read<&'t str> {
         let name = self.token()?;
         let good = match name.split_once(':') {

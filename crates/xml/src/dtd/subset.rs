@@ -56,14 +56,14 @@ pub(super) fn read(
     Ok(())
 }
 
-/// An external identifier. A notation may have a public one alone.
+/// An external identifier. Only a notation may have a public identifier without a system one.
 #[derive(Debug, Default)]
 struct ExternalId {
     system: String,
     public: Option<String>,
 }
 
-/// Productions 75 and 83.
+/// Reads an external identifier (productions 75 and 83).
 fn external_id(cursor: &mut Cursor<'_>, notation: bool) -> Read<ExternalId> {
     let text = cursor.text;
     let owned = |range: Range<usize>| text.get(range).unwrap_or("").to_owned();
@@ -97,18 +97,18 @@ fn external_id(cursor: &mut Cursor<'_>, notation: bool) -> Read<ExternalId> {
 /// A declared parameter entity.
 enum Parameter {
     Known(Rc<Replacement>),
-    /// External, not loaded yet; with the base URI of its declaration.
+    /// An external entity that isn't loaded yet, with the base URI of its declaration.
     External(ExternalId, Option<Rc<str>>),
 }
 
-/// What ends a sequence of declarations.
+/// The end of a sequence of declarations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Until {
-    /// `]`, of the internal subset.
+    /// The `]` of the internal subset.
     Bracket,
-    /// The end of the text, of an entity.
+    /// The end of an entity's text.
     End,
-    /// `]]>`, of a conditional section.
+    /// The `]]>` of a conditional section.
     Section,
 }
 
@@ -118,8 +118,8 @@ struct Subset<'d> {
     parameters: HashMap<String, Parameter>,
     declarations: u32,
     declarations_max: u32,
-    /// Names of the parameter entities being read, and an empty one for each conditional section.
-    /// Its length is at most [`XML_ENTITY_DEPTH_MAX`], which bounds the recursion.
+    /// Names of the parameter entities being read, and an empty one for each conditional section. There are at most
+    /// [`XML_ENTITY_DEPTH_MAX`], which bounds the recursion.
     open: Vec<String>,
     /// The URI of the document or external entity being read.
     base: Option<Rc<str>>,
@@ -197,8 +197,8 @@ impl Subset<'_> {
         cursor.expect(">", "`>` is missing")
     }
 
-    /// In an external entity: the declaration at the cursor with its parameter entities replaced, and
-    /// where it ends; none if it has none.
+    /// The declaration at the cursor with its parameter entities replaced, and its end, in an external entity; `None`
+    /// if the declaration has no parameter entities.
     fn substituted(&mut self, cursor: &Cursor<'_>) -> Read<Option<(String, usize)>> {
         if cursor.external.is_none() {
             return Ok(None);
@@ -243,7 +243,7 @@ impl Subset<'_> {
         Ok(())
     }
 
-    /// Section 3.4.
+    /// Reads a conditional section (section 3.4).
     fn conditional_section(&mut self, cursor: &mut Cursor<'_>) -> Read {
         let at = cursor.at;
         cursor.expect("<![", "`<![` is missing")?;
@@ -352,7 +352,7 @@ impl Subset<'_> {
         Ok(())
     }
 
-    /// The entity from the resolver; none if there is no resolver, or it doesn't supply this entity.
+    /// Asks the resolver for the entity; `None` without a resolver, or if it doesn't supply this entity.
     fn load(
         &mut self,
         name: Option<&str>,
@@ -380,7 +380,7 @@ impl Subset<'_> {
         Replacement::external(found).map(|found| Some(Rc::new(found))).map_err(error)
     }
 
-    /// Section 4.2.
+    /// Reads an entity declaration (section 4.2).
     fn entity(&mut self, cursor: &mut Cursor<'_>) -> Read {
         cursor.space()?;
         let parameter = cursor.eat("%");
@@ -485,7 +485,7 @@ impl Subset<'_> {
         start..self.dtd.text.len()
     }
 
-    /// Section 3.3.
+    /// Reads an attribute-list declaration (section 3.3).
     fn attlist(&mut self, cursor: &mut Cursor<'_>) -> Read {
         cursor.space()?;
         let element = cursor.qname()?;
@@ -633,7 +633,7 @@ fn ignore_section(cursor: &mut Cursor<'_>) -> Read {
     Ok(())
 }
 
-/// Productions 58 and 59.
+/// Reads the list of an enumerated type (productions 58 and 59).
 fn enumeration(cursor: &mut Cursor<'_>) -> Read {
     cursor.expect("(", "a type of attribute is missing")?;
     loop {
@@ -647,7 +647,7 @@ fn enumeration(cursor: &mut Cursor<'_>) -> Read {
     }
 }
 
-/// Section 3.2: the content model is checked and dropped.
+/// Reads an element declaration (section 3.2). The content model is checked and dropped.
 fn element(cursor: &mut Cursor<'_>) -> Read {
     cursor.space()?;
     cursor.qname()?;
@@ -682,7 +682,7 @@ fn mixed(cursor: &mut Cursor<'_>) -> Read {
     }
 }
 
-/// Productions 47 to 50. `open` has the separator of each open group.
+/// Reads a content model of element content (productions 47 to 50). `open` has the separator of each open group.
 fn children(cursor: &mut Cursor<'_>) -> Read {
     let mut open: Vec<Option<u8>> = Vec::new();
     loop {

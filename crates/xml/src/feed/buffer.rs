@@ -16,7 +16,7 @@ pub(crate) struct InputBuffer {
     /// Bytes that arrived before the encoding was known.
     head: Vec<u8>,
     decoder: Option<Decoder>,
-    /// For the end of the declaration, in `head` and in `text`.
+    /// Searches for the end of the declaration, in `head` and in `text`.
     searches: [Search; 2],
     /// The decoded text, from `passed` on.
     pub(crate) text: String,
@@ -46,7 +46,7 @@ impl Place {
             None => (column, bytes),
         };
         let lines = memchr::memchr_iter(b'\n', bytes).count();
-        // All bytes but those that continue a character.
+        // Counts every byte that doesn't continue a character.
         let characters = last_line.iter().filter(|&&byte| byte & 0xC0 != 0x80).count();
         let (line, column) =
             (line.saturating_add(number(lines)), column.saturating_add(number(characters)));
@@ -72,12 +72,13 @@ impl InputBuffer {
         }
     }
 
-    /// Whether it is known where the document begins.
+    /// Whether the beginning of the document has been found.
     pub(crate) fn is_settled(&self) -> bool {
         self.is_settled
     }
 
-    /// Adds the next bytes; `is_end`: they are the last. Returns where the document begins, once that is known.
+    /// Adds the next bytes; `is_end` marks the last ones. Returns the beginning of the document, once it has been
+    /// found.
     ///
     /// # Errors
     /// An encoding that is unsupported or doesn't match the bytes, a malformed declaration. Errors in the text

@@ -77,8 +77,9 @@ impl DocumentFeed {
         })
     }
 
-    /// The document as far as it was fed. Elements that are open end there, the innermost one with a text of U+0000, which
-    /// no document has: so no open element's string value equals any text. What follows is not checked.
+    /// The document as far as it was fed. Open elements end there; a text of U+0000 is added to the innermost one. No
+    /// document contains that character, so the string value of an open element equals no other text. The rest of the
+    /// document is not checked.
     #[must_use]
     pub fn cut(mut self) -> Document {
         let text = &mut self.source.input.text;

@@ -10,16 +10,16 @@ use crate::reader::{Event, event};
 #[derive(Debug)]
 pub enum FeedEvent<'r> {
     Event(Event<'r>),
-    /// There is no event until more bytes are fed, or [`EventFeed::end`] is called.
+    /// The next event requires more bytes, or a call of [`EventFeed::end`].
     NeedInput,
     /// The end of a well-formed document.
     End,
 }
 
-/// Events of a document while its bytes arrive, in pieces that may be cut anywhere. Events and errors are
-/// those of [`crate::reader::Reader`] for all the bytes together. The text between two pieces of markup is one
-/// event here too. What was returned is dropped: memory holds what was fed and not pulled yet, and one piece
-/// of markup or text.
+/// Events of a document while its bytes arrive, in pieces that may be cut anywhere. Events and errors are those of
+/// [`crate::reader::Reader`] for all the bytes together. The text between two pieces of markup is one event here too.
+/// An event's text is dropped once the next one is pulled: memory holds the bytes that were fed but not pulled yet, and
+/// one piece of markup or text.
 ///
 /// ```
 /// use penstock_xml::Options;

@@ -212,7 +212,7 @@ fn the_limit_of_bytes_applies_to_input_and_to_decoded_text() {
 #[test]
 fn a_long_piece_in_single_bytes_is_scanned_a_few_times_at_most() {
     const BYTES: usize = 100_000;
-    // No decision needs more bytes than `<!DOCTYPE` or `<![CDATA[` has.
+    // Each decision needs at most the bytes of `<!DOCTYPE` or `<![CDATA[`.
     const SCANS: usize = 10;
     for (start, unit, end) in [
         ("<a x='", "y", "'/>"),

@@ -53,7 +53,7 @@ const DOCTYPE: &[u8] = b"<!DOCTYPE";
 
 #[derive(Debug)]
 pub(crate) struct Whole {
-    /// Up to here all pieces are complete.
+    /// Offset up to which all pieces are complete.
     pub(crate) to: usize,
     inside: Inside,
     /// How far the piece has been scanned.
@@ -153,7 +153,7 @@ impl Whole {
         }
     }
 
-    /// Up to `>`. A `<` in a tag is an error.
+    /// Scans a start tag, up to `>`. A `<` in a tag is an error.
     fn start_tag(&mut self, text: &[u8]) -> Option<Found> {
         let fresh = text.get(self.at..).unwrap_or(&[]);
         let stop = fresh.iter().position(|byte| matches!(byte, b'>' | b'"' | b'\'' | b'<'));
@@ -183,7 +183,7 @@ impl Whole {
         }
     }
 
-    /// Up to `--` and the byte after it, which should be `>`.
+    /// Scans a comment, up to `--` and the byte after it, which should be `>`.
     fn comment(&mut self, text: &[u8]) -> Option<Found> {
         match self.find(text, b"--") {
             Ok(end) if end.saturating_add(2) < text.len() => self.whole(end.saturating_add(3)),
@@ -198,7 +198,7 @@ impl Whole {
         }
     }
 
-    /// Up to markup that isn't a CDATA section.
+    /// Scans text, up to markup that isn't a CDATA section.
     fn text(&mut self, text: &[u8]) -> Option<Found> {
         let fresh = text.get(self.at..).unwrap_or(&[]);
         let Some(stop) = memchr::memchr(b'<', fresh) else { return self.part(text.len()) };
@@ -242,7 +242,7 @@ impl Whole {
         }
     }
 
-    /// Before and after the internal subset.
+    /// Scans a document type declaration before and after the internal subset.
     fn outer(&mut self, text: &[u8]) -> Option<Found> {
         let fresh = text.get(self.at..).unwrap_or(&[]);
         let stop = fresh.iter().position(|byte| matches!(byte, b'>' | b'"' | b'\'' | b'['));

@@ -11,7 +11,7 @@ const ATTRIBUTES_MAX: usize = 8;
 
 /// Receives the steps of the fast path.
 pub(crate) trait StepSink {
-    /// Whether it takes more than one step.
+    /// Whether the sink takes more than one step.
     const TAKES_ALL: bool;
 
     /// Steps follow. Returns how many nodes there are, attributes included.
@@ -71,7 +71,7 @@ impl Machine {
     /// Takes steps as long as the fast path applies.
     #[inline(never)]
     pub(crate) fn run<T: StepSink>(&mut self, view: View<'_>, to: &mut T) {
-        // No step makes more nodes than it has bytes, so that they need not be counted against the limit.
+        // A step adds at most one node per byte, so that nodes need not be counted one by one.
         let room = self.limits.nodes.saturating_sub(self.nodes) as usize;
         let whole = view.source.as_bytes();
         let source = whole.get(..self.pos.saturating_add(room)).unwrap_or(whole);
@@ -121,17 +121,17 @@ struct Quick<'m, 's> {
     source: &'s [u8],
     bindings: &'m mut Bindings,
     open: &'m mut Vec<Open>,
-    /// Of the last start tag that has some.
+    /// Attributes of the last start tag that has any.
     attributes: &'m mut Vec<Attribute>,
     attributes_max: usize,
-    /// How many elements may be open: fewer are.
+    /// Maximum number of open elements; at present there are fewer.
     depth: usize,
 }
 
-/// How far the fast path has come. By value, so that it stays in registers.
+/// How far the fast path has come. Passed by value, so that it stays in registers.
 #[derive(Clone, Copy)]
 struct Place<'m, 's> {
-    /// What is left of the source.
+    /// The rest of the source.
     rest: &'s [u8],
     names: Prediction<'m>,
     /// The last element that began.
@@ -139,7 +139,7 @@ struct Place<'m, 's> {
 }
 
 impl<'m, 's> Place<'m, 's> {
-    /// The name of the start tag here, if it was predicted, and what follows it.
+    /// The name of the start tag here, if it was predicted, and the source after it.
     #[inline(always)]
     fn started(&self) -> Option<(&'m Raw, &'s [u8])> {
         let [b'<', name @ ..] = enough(self.rest)? else { return None };
@@ -148,7 +148,8 @@ impl<'m, 's> Place<'m, 's> {
     }
 }
 
-/// The place after a step, and whether the fast path may apply to the next one; none if it does not apply to this one.
+/// The place after a step, and whether the fast path may apply to the next one; `None` if it does not apply to this
+/// one.
 type Stepped<'m, 's> = Option<(Place<'m, 's>, bool)>;
 
 impl<'m, 's> Quick<'m, 's> {
@@ -169,8 +170,7 @@ impl<'m, 's> Quick<'m, 's> {
         Some((Place { rest, ..place }, true))
     }
 
-    /// A start tag, or as many whole elements that contain plain text alone as follow each other, and the start tag after
-    /// them.
+    /// Takes a start tag, or a run of elements that contain only plain text and the start tag after them.
     #[inline(always)]
     fn start<T: StepSink>(&mut self, mut place: Place<'m, 's>, to: &mut T) -> Stepped<'m, 's> {
         let (mut raw, mut inside) = place.started()?;
@@ -190,7 +190,7 @@ impl<'m, 's> Quick<'m, 's> {
         Some((Place { rest: inside, last: raw, ..place }, goes_on))
     }
 
-    /// The plain text that `inside` begins with, and what follows it; none if it is empty.
+    /// Splits `inside` after the plain text that it begins with; `None` if that text is empty.
     #[inline(always)]
     fn plain_text(&self, inside: &'s [u8]) -> Option<(Span, &'s [u8])> {
         let len = scan::short_text(inside);
@@ -198,7 +198,7 @@ impl<'m, 's> Quick<'m, 's> {
         (len > 0).then(|| (Span { start: self.at(inside), len: offset(len) }, behind))
     }
 
-    /// Returns whether more elements may be open.
+    /// Opens an element; returns whether another one may be opened.
     #[inline(always)]
     fn open(&mut self, raw: &Raw, place: Place<'m, 's>) -> bool {
         let mark = Mark { undo: self.bindings.undone(), environment: place.names.environment };
@@ -206,7 +206,7 @@ impl<'m, 's> Quick<'m, 's> {
         self.open.len() < self.depth
     }
 
-    /// A start tag with attributes, or of an empty element.
+    /// Takes a start tag with attributes, or an empty element.
     #[inline(never)]
     fn tagged<T: StepSink>(&mut self, place: Place<'m, 's>, to: &mut T) -> Stepped<'m, 's> {
         let [b'<', name @ ..] = place.rest else { return None };
@@ -218,7 +218,7 @@ impl<'m, 's> Quick<'m, 's> {
         let (inside, is_empty) = loop {
             match rest {
                 [b'>', inside @ ..] => break (inside, false),
-                // One step has to be enough.
+                // The end of the element belongs to the same step.
                 [b'/', b'>', behind @ ..] if T::TAKES_ALL => break (behind, true),
                 [b' ', attribute @ ..] => {
                     let (raw, qname) = names.attribute_after(before)?;
@@ -228,7 +228,7 @@ impl<'m, 's> Quick<'m, 's> {
                     let len = scan::value(value, 0, *quote);
                     let [end, behind @ ..] = value.get(len..)? else { return None };
                     let count = self.attributes.len();
-                    // Two with one local name may be the same.
+                    // Two attributes with one local name may have the same expanded name.
                     let repeats = locals.contains(&raw.local());
                     if end != quote || count >= self.attributes_max || repeats {
                         return None;
@@ -277,7 +277,7 @@ impl<'m, 's> Quick<'m, 's> {
     }
 }
 
-/// Most tags have at most so many bytes, and any that is checked needs them: one comparison is enough then.
+/// Most tags have at most this many bytes. With so many left, one comparison suffices for them.
 const ENOUGH: usize = 18;
 
 #[inline(always)]

@@ -172,7 +172,7 @@ impl Machine {
         }
     }
 
-    /// Where the value is interrupted that continues at `at`.
+    /// Where the plain part of a value that continues at `at` ends.
     #[inline]
     pub(super) fn value_end(&self, text: &str, at: usize, quote: u8) -> usize {
         match self.frames.is_empty() {

@@ -29,7 +29,7 @@ impl Machine {
         self.raw_attributes.clear();
         let mark = self.namespaces.mark();
         let behind = bytes.get(pos..).unwrap_or(&[]);
-        // Most have no attributes.
+        // Most tags have no attributes.
         let known = match behind.first() {
             Some(b' ') if view.dtd.attributes.is_empty() => {
                 let Self { namespaces, declared, limits, .. } = self;
@@ -60,8 +60,8 @@ impl Machine {
         Ok(Step::Start { qname, at: in_source })
     }
 
-    /// Behind the name of a start tag, which ends at `pos`. Returns the qualified name, the offset of the tag's `>`, and
-    /// whether `/` precedes it.
+    /// Parses a start tag after its name, which ends at `pos`. Returns the qualified name, the offset of the tag's `>`,
+    /// and whether `/` precedes it.
     fn unknown_tag(
         &mut self,
         view: View<'_>,
@@ -92,7 +92,7 @@ impl Machine {
             && !empty
             && view.dtd.attributes.is_empty()
             && let Some(rest) = text.as_bytes().get(pos..=end)
-            // What a reference means depends on the document's type.
+            // The meaning of a reference depends on the document type.
             && !rest.contains(&b'&')
         {
             self.namespaces.seen_tag((raw, qname), rest, mark, &self.declared);
@@ -192,8 +192,8 @@ impl Machine {
         Ok((self.namespaces.raw(written, colon), end))
     }
 
-    /// All attributes as written, after the element's name. Returns the offset of the tag's `>`, and whether `/` precedes
-    /// it.
+    /// Reads all attributes as written, after the element's name. Returns the offset of the tag's `>`, and whether `/`
+    /// precedes it.
     fn attributes(
         &mut self,
         view: View<'_>,

@@ -8,14 +8,14 @@ use crate::scan;
 
 /// How a stretch of characters ended.
 enum Edge {
-    /// Before markup, or at the end of the text.
+    /// Markup follows, or the text ends.
     Here,
     /// More characters follow.
     Onward,
 }
 
 impl Machine {
-    /// Text, CDATA sections and references up to the next markup, as one text. None if it is empty.
+    /// Text, CDATA sections and references up to the next markup, as one text. `None` if it is empty.
     #[inline]
     pub(super) fn characters(&mut self, view: View<'_>) -> Result<Option<Step>, OffsetError> {
         let text = self.text(view);

@@ -35,7 +35,7 @@ const fn special() -> [u8; 256] {
     table
 }
 
-/// Whether [`push`] writes `text` in UTF-8 as it is, wherever it stands. It may be so although this says no.
+/// Whether [`push`] is known to write `text` unchanged in UTF-8, in any place. May return false for such a text.
 #[inline]
 fn is_plain(text: &str) -> bool {
     let bytes = text.as_bytes();
@@ -53,16 +53,16 @@ fn is_plain(text: &str) -> bool {
 
 const BLOCK: usize = 16;
 
-/// Not inlined, so that a short text pays nothing for it.
+/// Whether all blocks are plain. Not inlined, so that it costs nothing for a short text.
 #[inline(never)]
 fn are_plain_blocks(blocks: &[[u8; BLOCK]]) -> bool {
     blocks.iter().all(is_plain_block)
 }
 
-/// The same, without branches, so that all bytes are checked at once.
+/// As [`is_plain`] for one block, without branches, so that all bytes are checked at once.
 #[inline]
 fn is_plain_block(block: &[u8; BLOCK]) -> bool {
-    // What a comparison of vectors makes.
+    // The result of a vector comparison: all bits set, or none.
     let mask = |holds: bool| if holds { u8::MAX } else { 0 };
     let special = block.map(|byte| {
         mask(byte < b' ')

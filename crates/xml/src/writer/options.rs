@@ -38,7 +38,7 @@ pub struct DoctypeIds {
 }
 
 impl DoctypeIds {
-    /// Section 2.3, productions 11 to 13.
+    /// Whether both identifiers are valid (section 2.3, productions 11 to 13).
     pub(super) fn are_valid(&self) -> bool {
         let public = self.public.as_deref().unwrap_or("");
         let is_public = |c: char| c.is_ascii_alphanumeric() || " -'()+,./:=?;!*#@$_%\n".contains(c);

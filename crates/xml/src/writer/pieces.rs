@@ -149,7 +149,7 @@ impl Sink for Writer {
         Ok(())
     }
 
-    /// Those whose namespace is in scope, as they are.
+    /// Takes an element whose namespace is in scope, unchanged.
     fn leaf(&mut self, element: Node<'_>) -> Result<bool, Error> {
         let WriterOptions { encoding, indent, cdata_elements, .. } = &self.options;
         let encoding = *encoding;

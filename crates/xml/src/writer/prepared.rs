@@ -13,9 +13,9 @@ use crate::names::XML_NAMESPACE;
 /// written by [`Writer::write_prepared`].
 #[derive(Debug)]
 pub struct PreparedMarkup {
-    /// Bindings that must be in scope where it is written; an empty URI: the prefix must be unbound.
+    /// Bindings that must be in scope where the markup is written; with an empty URI the prefix must be unbound.
     required: Vec<(Box<str>, Box<str>)>,
-    /// Each has a placeholder after it.
+    /// Pieces of markup, each followed by a placeholder.
     pieces: Vec<(Piece, Place)>,
     last: Piece,
     encoding: Encoding,
@@ -27,7 +27,7 @@ struct Piece {
     markup: String,
     /// This many bytes at its start close an element that contains only placeholders: `<a></a>` becomes `<a/>`.
     closes: usize,
-    /// It ends with a start tag whose element may remain empty.
+    /// The markup ends with a start tag whose element may remain empty.
     opens: bool,
 }
 
@@ -40,9 +40,8 @@ impl PreparedMarkup {
 }
 
 impl Writer {
-    /// Whether prepared markup can be written here, which completes the start tag before it. It would have to be
-    /// different outside of all elements, with indentation or CDATA sections, in another encoding, and below other
-    /// namespace declarations.
+    /// Whether prepared markup can be written here; completes the start tag before it. It cannot be written outside of
+    /// all elements, with indentation or CDATA sections, in another encoding, or below other namespace declarations.
     ///
     /// # Errors
     /// As the start tag.

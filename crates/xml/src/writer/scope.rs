@@ -28,7 +28,7 @@ pub(super) struct NamespaceStack {
 }
 
 impl NamespaceStack {
-    /// Of an empty stack: as a new one, with its buffers.
+    /// Resets an empty stack, keeping its buffers.
     pub(super) fn restart(&mut self) {
         if std::mem::take(&mut self.indexed) {
             (self.prefixes, self.uris) = Default::default();

@@ -10,9 +10,9 @@ use crate::error::Error;
 /// Parses `text` by a pattern of `DateTimeFormatter`, and returns its time in milliseconds since the Unix
 /// epoch.
 ///
-/// As Java's does by default, it lowers the day to the last of its month (31 June is 30 June), and reads
-/// 24:00 as the end of the day. A date without a time is its midnight, a time without a date that of
-/// 1 January 1970. An offset from UTC is read and ignored.
+/// As Java does by default, it lowers the day to the last one of its month (31 June is 30 June), and reads 24:00 as the
+/// end of the day. A date without a time is its midnight, a time without a date that of 1 January 1970. An offset from
+/// UTC is read and ignored.
 ///
 /// # Errors
 /// [`Error::Date`]: a wrong pattern, and a text that doesn't match it.

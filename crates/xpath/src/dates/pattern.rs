@@ -34,7 +34,7 @@ fn quoted<'p>(rest: &mut &'p str) -> Result<Part<'p>, Error> {
         return Ok(Part::Literal(quote));
     }
     let end = body.find('\'').ok_or_else(unterminated)?;
-    // With the first of two quotes, the rest of the text is quoted again.
+    // A doubled quote: the first one belongs to this literal, the second begins the next one.
     let doubled = body.get(end + 1..).is_some_and(|after| after.starts_with('\''));
     let (text, after) = body.split_at(if doubled { end + 1 } else { end });
     *rest = after.get(usize::from(!doubled)..).unwrap_or("");

@@ -80,14 +80,14 @@ impl<'t> Parser<'t> {
             return Ok(self.to_path(start, steps));
         }
         let inside = self.to_path(start, steps.split_off(outer));
-        // A document may have such elements all the same.
+        // A document may have such elements nonetheless.
         (self.next, self.chained, self.keeps_outer) = (first, chained, true);
         let whole = self.path();
         self.keeps_outer = false;
         Ok(Expr::Union(vec![inside, whole?]))
     }
 
-    /// How many steps at the beginning lead to the elements of [`StaticContext::outer`].
+    /// The number of leading steps to the elements of [`StaticContext::outer`].
     fn steps_to_outer(&self, start: &Start, steps: &[Step]) -> usize {
         let outer = self.names.outer();
         if outer.is_empty() || self.keeps_outer {

@@ -106,7 +106,8 @@ impl Parser<'_> {
             .ok_or_else(|| Error::syntax(place, format!("undeclared namespace prefix `{prefix}`")))
     }
 
-    /// A name without a prefix has no namespace, whatever the default namespace is: section 2.3.
+    /// Resolves the prefix of a name. A name without a prefix has no namespace, even if there is a default namespace:
+    /// section 2.3.
     pub(super) fn expand(&self, raw: RawName<'_>, place: usize) -> Parsed<ExpandedName> {
         let namespace = match raw.prefix {
             "" => String::new(),

@@ -51,7 +51,8 @@ impl<'t> Compiler<'t> {
         Ok(())
     }
 
-    /// Section 2.5: in forwards-compatible mode an invalid instruction is an error only when it is reached.
+    /// Compiles an instruction. In forwards-compatible mode, an invalid one is an error only when it is reached
+    /// (section 2.5).
     pub(super) fn instruction(&mut self, node: Node<'t>) -> Compiled {
         if !is_forwards_compatible(node) {
             return self.one_instruction(node);
@@ -158,13 +159,13 @@ impl<'t> Compiler<'t> {
                 self.emit(Op::EndMessage { terminate });
                 Ok(())
             }
-            // Its parent is supported: section 15.
+            // The parent of this `xsl:fallback` is supported, so it has no effect: section 15.
             "fallback" => Ok(()),
             _ => self.unknown(node),
         }
     }
 
-    /// Section 15: an unknown instruction is replaced by its `xsl:fallback`. Without one, instructions of XSLT 2.0 and
+    /// Replaces an unknown instruction by its `xsl:fallback` (section 15). Without one, instructions of XSLT 2.0 and
     /// 3.0 are errors; those of other versions and extension elements fail when they are reached.
     fn unknown(&mut self, node: Node<'t>) -> Compiled {
         let mut fallbacks = node.children().filter(|child| is_xsl(*child, "fallback")).peekable();
@@ -277,8 +278,8 @@ fn version(node: Node<'_>) -> &str {
     found.unwrap_or("1.0")
 }
 
-/// Whether forwards-compatible processing is enabled: section 2.5. Not for versions 2.0 and 3.0: what they add is
-/// rejected by name.
+/// Whether forwards-compatible processing is enabled: section 2.5. It isn't for versions 2.0 and 3.0, whose additions
+/// are rejected by name.
 pub(super) fn is_forwards_compatible(node: Node<'_>) -> bool {
     !matches!(version(node).trim(), "1.0" | "1" | "2.0" | "3.0")
 }

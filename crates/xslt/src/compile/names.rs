@@ -18,7 +18,7 @@ struct Names<'c, 't> {
     compiler: &'c Compiler<'t>,
     node: Node<'t>,
     variables: bool,
-    /// False in patterns: section 12.4.
+    /// Whether `current()` is allowed, which it isn't in patterns (section 12.4).
     current: bool,
     /// `current()` was rejected.
     rejected_current: Cell<bool>,
@@ -301,7 +301,7 @@ impl<'t> Compiler<'t> {
     }
 }
 
-/// Where the `}` that ends the expression is; those in string literals do not.
+/// The offset of the `}` that ends the expression; a `}` in a string literal doesn't.
 fn end_of_expression(text: &str) -> Option<usize> {
     let mut quote = None;
     for (at, c) in text.char_indices() {

@@ -27,7 +27,7 @@ const fn row(name: &'static str, placement: Placement, attributes: &'static [&'s
 
 use Placement::{Body, Nested, TopLevel};
 
-/// Source: XSLT 1.0 appendix B.
+/// The elements of XSLT. Source: XSLT 1.0 appendix B.
 #[rustfmt::skip]
 pub(crate) const ELEMENTS: &[Row] = &[
     row("apply-imports", Body, &[]),

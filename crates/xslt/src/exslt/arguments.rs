@@ -1,4 +1,4 @@
-//! The arguments of a function call, and what the run provides to it.
+//! The arguments of a function call, and the interface to the run.
 
 use xml::{Builder, Document, QNameRef, Sink};
 use xpath::regex::Regex;
@@ -12,7 +12,7 @@ pub(super) const NODE_BYTES: usize = 2 * 16 + size_of::<Item<'_>>();
 /// The memory of an element with a text.
 const ELEMENT_BYTES: usize = 2 * 16 + NODE_BYTES;
 
-/// What a run provides to functions.
+/// The services that a run provides to functions.
 pub(crate) trait Host<'d> {
     /// Keeps a document until the end of the run.
     fn keep(&mut self, document: Document) -> Evaluated<&'d Document>;

@@ -53,7 +53,7 @@ fn now(args: &Arguments<'_, '_>) -> Evaluated<Moment> {
     }
 }
 
-/// The argument, or the current time; none if it is not a date.
+/// The argument, or the current time; `None` if the argument is not a date.
 fn moment(args: &mut Arguments<'_, '_>) -> Evaluated<Option<Moment>> {
     match args.optional_text()? {
         Some(text) => Ok(Moment::parse(&text)),
@@ -100,7 +100,7 @@ fn second_in_minute<'d>(args: &mut Arguments<'_, 'd>) -> Evaluated<Value<'d>> {
     Ok(Value::Number(second.map_or(f64::NAN, |text| string_to_number(&text))))
 }
 
-/// Since 1970, or of a duration that has no months.
+/// Seconds since 1970, or the seconds of a duration that has no months.
 fn seconds<'d>(args: &mut Arguments<'_, 'd>) -> Evaluated<Value<'d>> {
     let text = match args.optional_text()? {
         Some(text) => match Moment::parse(&text) {
@@ -143,7 +143,7 @@ fn sum<'d>(args: &mut Arguments<'_, 'd>) -> Evaluated<Value<'d>> {
     string(total.map(|total| total.to_string()))
 }
 
-/// From the first to the second date, with the precision of the less precise one.
+/// The duration from the first to the second date, with the precision of the less precise one.
 fn difference<'d>(args: &mut Arguments<'_, 'd>) -> Evaluated<Value<'d>> {
     let (start, end) = (args.text()?, args.text()?);
     let both = Moment::parse(&start).zip(Moment::parse(&end));

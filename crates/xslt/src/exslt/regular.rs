@@ -60,7 +60,7 @@ fn test<'d>(args: &mut Arguments<'_, 'd>) -> Evaluated<Value<'d>> {
     Ok(Value::Boolean(pattern.is_match(&text, args.host.budget())?))
 }
 
-/// With `g`, all matches; without, the first and its groups.
+/// `regexp:match()`: with `g`, all matches; otherwise the first match and its groups.
 fn matches<'d>(args: &mut Arguments<'_, 'd>) -> Evaluated<Value<'d>> {
     let (text, pattern, flags) = parameters(args)?;
     let budget = args.host.budget();

@@ -55,7 +55,7 @@ fn padding<'d>(args: &mut Arguments<'_, 'd>) -> Evaluated<Value<'d>> {
     if pattern.is_empty() || width.is_nan() || width < 1.0 {
         return Ok(Value::String(String::new()));
     }
-    // What does not fit in 32 bits exceeds every budget.
+    // A width above 32 bits exceeds every budget.
     let width =
         if width >= f64::from(u32::MAX) { None } else { format!("{width:.0}").parse().ok() };
     let width: usize = width.unwrap_or(u32::MAX as usize);
@@ -64,14 +64,14 @@ fn padding<'d>(args: &mut Arguments<'_, 'd>) -> Evaluated<Value<'d>> {
     Ok(Value::String(pattern.chars().cycle().take(width).collect()))
 }
 
-/// What replaces a search string.
+/// The replacement of a search string.
 enum Replacement<'d> {
     Text(String),
     Node(Node<'d>),
 }
 
-/// Replaces search strings, the longest first where several match. The result are text nodes and copies of the elements
-/// that replace search strings; text without elements between is one node.
+/// Replaces search strings, the longest first where several match. The result consists of text nodes and copies of the
+/// elements that replace search strings; text without elements in between is one node.
 fn replace<'d>(args: &mut Arguments<'_, 'd>) -> Evaluated<Value<'d>> {
     let text = args.text()?;
     let (search, replacements) = (strings(args)?, replacements(args)?);
@@ -120,7 +120,7 @@ fn replace<'d>(args: &mut Arguments<'_, 'd>) -> Evaluated<Value<'d>> {
     args.children(builder, elements.saturating_mul(2).saturating_add(1))
 }
 
-/// Charges a copy of an element and of what is below it, with all namespaces in its scope.
+/// Charges a copy of an element and its descendants, with all namespaces in its scope.
 fn charge_copy(args: &Arguments<'_, '_>, element: Node<'_>) -> Evaluated<()> {
     // The text before it, and the places of both in the node-set.
     args.charge_memory(NODE_BYTES.saturating_mul(2))?;
@@ -163,7 +163,7 @@ fn strings(args: &mut Arguments<'_, '_>) -> Evaluated<Vec<String>> {
     }
 }
 
-/// Elements are copied; of other nodes only the text counts.
+/// The replacements: copies of elements, and the text of other nodes.
 fn replacements<'d>(args: &mut Arguments<'_, 'd>) -> Evaluated<Vec<Replacement<'d>>> {
     match args.value() {
         Some(Value::NodeSet(nodes)) => {
@@ -214,11 +214,11 @@ fn characters(text: &str) -> impl Iterator<Item = &str> {
     text.split_inclusive(|_| true)
 }
 
-/// Source: RFC 2396 section 2.3, unreserved, and 2.2 with RFC 2732's brackets, reserved.
+/// Unreserved and reserved characters of URIs. Source: RFC 2396 sections 2.3 and 2.2, and RFC 2732 for brackets.
 const MARKS: &str = "-_.!~*'()";
 const RESERVED: &str = ";/?:@&=+$,[]";
 
-/// For encodings other than UTF-8 the result is empty, as EXSLT allows.
+/// Whether the encoding is UTF-8. For others the result is empty, as EXSLT allows.
 fn is_utf8(encoding: Option<String>) -> bool {
     encoding.is_none_or(|name| name.eq_ignore_ascii_case("utf-8"))
 }

@@ -3,9 +3,9 @@
 /// How an element is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ElementClass {
-    /// In a namespace: written as XML.
+    /// An element in a namespace, which is written as XML.
     Foreign,
-    /// Without an end tag.
+    /// An element without an end tag.
     Void,
     /// `script` and `style`: text is not escaped.
     Raw,
@@ -87,7 +87,7 @@ pub(super) fn keeps_space(class: ElementClass, local: &str) -> bool {
     class == ElementClass::Raw || lists(&["pre", "textarea"], local)
 }
 
-/// Section 16.2: boolean attributes in minimized form.
+/// Whether an attribute is boolean and written in minimized form (section 16.2).
 pub(super) fn is_minimized(attribute: &str, value: &str) -> bool {
     (value.is_empty() || value.eq_ignore_ascii_case(attribute)) && lists(BOOLEANS, attribute)
 }
@@ -97,7 +97,7 @@ pub(super) fn is_uri(element: &str, attribute: &str) -> bool {
     data || lists(URIS, attribute)
 }
 
-/// Percent-encodes what is not ASCII. Source: HTML 4.01 section B.2.1.
+/// Percent-encodes characters above ASCII. Source: HTML 4.01 section B.2.1.
 pub(super) fn escaped_uri(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

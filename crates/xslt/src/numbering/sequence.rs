@@ -67,7 +67,7 @@ pub(crate) fn is_supported_language(language: &str, picture: &str) -> bool {
 }
 
 impl Sequence {
-    /// None: digits, or an unknown token, which is treated as `1`.
+    /// The sequence that a token begins; `None` for digits, and for an unknown token, which is treated as `1`.
     pub(super) fn of(token: &str, letters: LetterValue) -> Option<Self> {
         Self::known(token, letters).filter(|_| !is_out(&["number format ", token]))
     }
@@ -86,7 +86,7 @@ impl Sequence {
         found.map(|(_, alphabet)| Self::Alphabet(alphabet))
     }
 
-    /// False, without output, if the number is outside the sequence.
+    /// Appends a number. Returns false, without output, if the number is outside the sequence.
     pub(super) fn push(self, count: u64, out: &mut String) -> bool {
         match self {
             Self::Alphabet(alphabet) => letters(count, alphabet, out),

@@ -44,7 +44,7 @@ impl<'b> Generator<'b> {
     }
 }
 
-/// What encloses a generated stylesheet. `p` and `q` are bound as in the documents.
+/// The start tag around a generated stylesheet. `p` and `q` are bound as in the documents.
 pub(crate) const HEAD: &str = "<xsl:stylesheet version=\"1.0\" \
     xmlns:xsl=\"http://www.w3.org/1999/XSL/Transform\" xmlns:p=\"urn:p\" xmlns:q=\"urn:q\">";
 pub(crate) const FOOT: &str = "</xsl:stylesheet>";
@@ -347,7 +347,7 @@ fn number(generator: &mut Generator<'_>) -> &'static str {
     ])
 }
 
-/// Never selects ancestors, so that templates terminate.
+/// A path that never selects ancestors, so that templates terminate.
 fn below(generator: &mut Generator<'_>) -> &'static str {
     generator.pick(&[
         "*",

@@ -46,7 +46,7 @@ impl<'d> Machine<'_, 'd> {
         self.output.namespace(prefix, uri)
     }
 
-    /// Charges a copy of a node with its attributes and declarations, of the outermost one all that are in scope.
+    /// Charges a copy of a node with its attributes and declarations; the outermost node has all declarations in scope.
     fn charge_copy_of(&mut self, node: Node<'d>, outermost: bool) -> RunResult {
         self.state.charge_steps(1)?;
         self.state.charge_memory(node.text().len().saturating_add(16))?;
@@ -146,7 +146,7 @@ impl<'d> Machine<'_, 'd> {
         }
     }
 
-    /// Section 7.5.
+    /// `xsl:copy` (section 7.5).
     pub(super) fn copy(&mut self, end: usize) -> RunResult {
         let item = self.registers.context.item;
         match (item.kind(), item.node()) {
@@ -236,7 +236,7 @@ impl<'d> Machine<'_, 'd> {
         Ok(())
     }
 
-    /// Writes prebuilt markup. False: the elements must be written one by one.
+    /// Writes prebuilt markup. Returns false if the elements must be written one by one.
     pub(super) fn markup(&mut self, op: &'d MarkupOp) -> RunResult<bool> {
         let Output::Writer(writer) = &mut self.output else { return Ok(false) };
         if !writer.takes_prepared(&op.markup)? {
@@ -308,7 +308,7 @@ impl<'d> Machine<'_, 'd> {
         self.computed_attribute(xml::QNameRef::new(&prefix, &namespace, &local), &value)
     }
 
-    /// Sections 7.1.2 and 7.1.3: prefix, namespace and local name.
+    /// Prefix, namespace and local name of a computed element or attribute (sections 7.1.2 and 7.1.3).
     fn computed_name(
         &mut self,
         name: &'d ResultName,
@@ -347,16 +347,16 @@ impl<'d> Machine<'_, 'd> {
     }
 }
 
-/// Attributes and declarations that are copied for the price of a step.
+/// Attributes and declarations that are copied for the cost of a step.
 const PARTS_PER_STEP: usize = 8;
-/// Bindings that are compared with a prefix for the price of a step.
+/// Bindings that are compared with a prefix for the cost of a step.
 const BINDINGS_PER_STEP: usize = 16;
 
 fn name_bytes(name: xml::QNameRef<'_>) -> usize {
     name.prefix.len().saturating_add(name.local.len())
 }
 
-/// What a comment or processing instruction costs, in addition to its text.
+/// Memory of a comment or processing instruction, in addition to its text.
 pub(super) const NODE_BYTES: usize = 32;
 
 /// Inserts spaces between hyphens, and after one at the end: section 7.4.

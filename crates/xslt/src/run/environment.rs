@@ -1,4 +1,4 @@
-//! What expressions refer to: variables, and the functions of section 12.
+//! Variables, and the functions of section 12, for expressions.
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
@@ -161,7 +161,7 @@ fn expand(scope: &StaticScope, text: &str) -> Evaluated<ExpandedName> {
     }
 }
 
-/// Section 12.4.
+/// `system-property()` (section 12.4).
 fn system_property(name: &ExpandedName) -> Value<'static> {
     match (name.namespace.as_str(), name.local.as_str()) {
         (crate::load::XSL, name) if is_out(&["system property xsl:", name]) => {
@@ -178,14 +178,14 @@ fn system_property(name: &ExpandedName) -> Value<'static> {
 const ENTRY_BYTES: usize = 64;
 
 impl<'d> State<'d> {
-    /// The serial of the result tree fragment, if that is what the nodes are.
+    /// The serial of the result tree fragment, if the nodes are one.
     fn fragment(&self, nodes: &NodeSet<'d>) -> Option<u32> {
         let node = nodes.first().filter(|_| nodes.len() == 1)?.node()?;
         let serial = node.document().serial();
         (node.kind() == Kind::Root && self.fragments.contains(&serial)).then_some(serial)
     }
 
-    /// The value of a global variable; those that it refers to are evaluated before it.
+    /// The value of a global variable; the variables that it refers to are evaluated first.
     fn global(&mut self, index: u32) -> Evaluated<Value<'d>> {
         let program = self.program;
         let mut stack = vec![(index, 0usize)];
@@ -240,7 +240,7 @@ impl<'d> State<'d> {
         Ok(())
     }
 
-    /// Section 12.2.
+    /// `key()` (section 12.2).
     fn key(
         &mut self,
         name: &ExpandedName,
@@ -330,7 +330,7 @@ impl<'d> State<'d> {
         Ok(index)
     }
 
-    /// Section 12.1.
+    /// `document()` (section 12.1).
     fn document(
         &mut self,
         what: Option<Value<'d>>,
@@ -362,8 +362,8 @@ impl<'d> State<'d> {
     }
 
     /// The document that a URI reference names; with a fragment, the element with that ID in it. `beside` is the node
-    /// whose base URI the reference is relative to; if there should be one and there is none, a relative reference
-    /// names nothing.
+    /// whose base URI the reference is relative to; if it should have one and has none, a relative reference names no
+    /// document.
     fn reference(
         &mut self,
         reference: &str,

@@ -1,4 +1,4 @@
-//! What a run provides to EXSLT functions.
+//! The services of a run for EXSLT functions.
 
 use xml::Document;
 use xpath::Budget;

@@ -1,4 +1,5 @@
-//! What a thread keeps of a run for the next one of the same stylesheet: the messages of a service have the same names.
+//! Tables and buffers that a thread keeps from one run for the next one of the same stylesheet, since the messages of a
+//! service have the same names.
 
 use std::cell::Cell;
 
@@ -11,25 +12,25 @@ use crate::rules::Known;
 
 #[derive(Default)]
 pub(crate) struct Kept {
-    /// Its [`Program::serial`].
+    /// The [`Program::serial`] of the stylesheet.
     program: u64,
-    /// Of the source.
+    /// The name table of the source.
     key: NamesKey,
     /// The names in [`Program::names`] as names of the source.
     pub(super) names: Vec<SourceName>,
     /// The rules for each name of the source, by mode, where they were looked up before.
     pub(super) candidates: Vec<Vec<Known>>,
-    /// It has finished.
+    /// A writer that has finished its output.
     pub(crate) writer: Option<Box<Writer>>,
 }
 
 thread_local! {
-    /// The one used last is the last one.
+    /// In order of use; the most recently used one is last.
     static KEPT: Cell<Vec<Kept>> = const { Cell::new(Vec::new()) };
 }
 
 impl Kept {
-    /// For a run of `program`.
+    /// Takes the tables and buffers for a run of `program`.
     pub(super) fn take(program: &Program) -> Self {
         let found = KEPT.try_with(|kept| {
             let mut all = kept.take();
@@ -51,14 +52,14 @@ impl Kept {
         }
     }
 
-    /// For the next run of the same program.
+    /// Keeps the tables and buffers for the next run of the same program.
     pub(super) fn keep(mut self) {
         let candidates: usize = self.candidates.iter().map(|all| size_of_val(all.as_slice())).sum();
         if size_of_val(self.names.as_slice()).saturating_add(candidates) > XSLT_KEPT_BYTES_MAX {
             self = Self { program: self.program, writer: self.writer, ..Self::default() };
         }
         self.writer.take_if(|writer| writer.heap_bytes() > XSLT_KEPT_BYTES_MAX);
-        // A thread that ends keeps nothing.
+        // A thread that is ending can't keep anything.
         let _ = KEPT.try_with(|kept| {
             let mut all = kept.take();
             if all.len() >= XSLT_KEPT_RUNS_MAX {

@@ -28,7 +28,7 @@ pub(super) struct Registers<'d> {
     pub(super) rule: Option<usize>,
 }
 
-/// What a template or a loop returns to.
+/// The state that a template or a loop returns to.
 pub(super) enum Frame<'d> {
     Call(Registers<'d>),
     Apply {
@@ -55,14 +55,14 @@ pub(crate) struct Machine<'w, 'd> {
     passing: Vec<Vec<(u32, Value<'d>)>>,
     /// Lists of nodes for reuse.
     pub(super) spare: Vec<Vec<Item<'d>>>,
-    /// Of prebuilt markup; empty in between.
+    /// Values for prebuilt markup; empty in between.
     pub(super) texts: Vec<Cow<'d, str>>,
     /// Source elements that are being copied, with the depth of the output inside them.
     pub(super) copies: Vec<(Option<usize>, Node<'d>)>,
     /// Outputs that are suspended while `output` is in use.
     pub(super) outputs: Vec<Output>,
     pub(super) output: Output,
-    /// Attributes that have been added to the open start tag, at most.
+    /// Maximum number of attributes that have been added to the open start tag.
     pub(super) attributes: usize,
 }
 
@@ -326,7 +326,7 @@ impl<'w, 'd> Machine<'w, 'd> {
                     self.state.charge_memory(text.len())?;
                     out.push_str(&text);
                 }
-                // The caller charges what it does with the text.
+                // The caller charges its own use of the text.
                 self.state.budget.release_memory(out.len());
                 Ok(out)
             }
@@ -365,7 +365,7 @@ impl<'w, 'd> Machine<'w, 'd> {
     }
 }
 
-/// Variables or parameters that are initialised or compared for the price of a step.
+/// Variables or parameters that are initialised or compared for the cost of a step.
 const SLOTS_PER_STEP: usize = 16;
 /// Initial capacity of the stack: most stylesheets go a few levels deep.
 const FRAMES: usize = 4;

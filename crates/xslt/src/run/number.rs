@@ -96,7 +96,7 @@ impl<'d> Machine<'_, 'd> {
                 break;
             }
             let is_counted = self.is_counted(op, item)?;
-            // Without `count`, what is counted depends on the current node, so other nodes have no count.
+            // Without `count`, the current node determines the nodes to count, so other nodes have no count.
             if (is_counted || op.count.is_some())
                 && let Some(known) = self.cached(op, item)
             {
@@ -112,7 +112,7 @@ impl<'d> Machine<'_, 'd> {
         if let Some(item) = found {
             self.cache(op, item, count)?;
         }
-        // What follows it need not walk back to the last node that is counted.
+        // Later nodes need not walk back to the last counted node.
         if op.count.is_some() && found != Some(start) {
             self.cache(op, start, count)?;
         }
@@ -144,7 +144,7 @@ impl<'d> Machine<'_, 'd> {
         Ok(())
     }
 
-    /// Without `count`, nodes of the same kind and name as the current one.
+    /// Whether a node is counted. Without `count`, nodes of the same kind and name as the current one are.
     fn is_counted(&mut self, op: &'d NumberOp, item: Item<'d>) -> RunResult<bool> {
         if op.count.is_some() {
             return self.matches(op.count.as_ref(), item);
@@ -187,7 +187,7 @@ impl<'d> Machine<'_, 'd> {
         self.state.budget.charge_scanning(picture.len())?;
         let most = numbering::bytes_at_most(numbers.len(), &picture, grouping);
         self.state.charge_memory(most)?;
-        // The caller charges what it does with the text.
+        // The caller charges its own use of the text.
         self.state.budget.release_memory(most.saturating_sub(picture.len()));
         Ok(numbering::format(numbers, Style { picture: &picture, letters, grouping }))
     }

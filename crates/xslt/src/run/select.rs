@@ -29,7 +29,7 @@ impl<'d> State<'d> {
         }
     }
 
-    /// Makes it known.
+    /// Looks up the name in the source and remembers it.
     #[inline]
     fn find_source_name(&mut self, index: u32) {
         if let Some(SourceName::Unknown) = self.names.get(index as usize) {
@@ -55,8 +55,9 @@ impl<'d> State<'d> {
         std::ptr::eq(node.document(), self.source.document()).then_some(node)
     }
 
-    /// The text of the first child of that name, if it contains nothing else. `None`: [`Machine::string`] evaluates it, or
-    /// fails. `row`: of the children, where nothing before has that name; who has it charges what it visits.
+    /// The text of the first child of that name, if the child contains only a text. `None` if [`Machine::string`] has
+    /// to evaluate it, or report the error. `row` has the remaining children, none of the earlier ones having that
+    /// name; its owner charges the nodes that it visits.
     #[inline(always)]
     pub(super) fn text_in(
         &mut self,
@@ -130,7 +131,7 @@ impl<'d> Machine<'_, 'd> {
         self.nodes(&select.expression)
     }
 
-    /// Returns how many nodes were visited; none if there is no shortcut.
+    /// Returns the number of nodes visited; `None` without a shortcut.
     fn collect(&mut self, shortcut: Shortcut, items: &mut Vec<Item<'d>>) -> Option<u64> {
         let context = self.registers.context;
         if shortcut == Shortcut::Context {

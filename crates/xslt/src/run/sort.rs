@@ -18,7 +18,7 @@ struct Order {
     numbers: bool,
     descending: bool,
     case: Option<CaseFirst>,
-    /// None: by code points.
+    /// `None` sorts by code points.
     collation: Option<Collator>,
 }
 
@@ -135,9 +135,9 @@ fn numbers(one: f64, other: f64) -> Ordering {
     known.unwrap_or_else(|| other.is_nan().cmp(&one.is_nan()))
 }
 
-/// By code points; with a case order, regardless of case first.
+/// Compares by code points; with a case order, first regardless of case.
 fn texts(one: &str, other: &str, case: Option<CaseFirst>) -> Ordering {
-    // Up to the first difference: a long key may be compared with all others.
+    // Reads both only up to the first difference, since a long key may be compared with all others.
     let folded = || {
         let (one, other) = (one.chars(), other.chars());
         one.flat_map(char::to_lowercase).cmp(other.flat_map(char::to_lowercase))

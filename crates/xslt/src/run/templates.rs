@@ -132,7 +132,7 @@ impl<'d> Machine<'_, 'd> {
         Ok(items)
     }
 
-    /// Section 5.6.
+    /// `xsl:apply-imports` (section 5.6).
     pub(super) fn apply_imports(&mut self) -> RunResult {
         let Some(template) = self.registers.rule else {
             return Err("`xsl:apply-imports` requires a current template rule".into());

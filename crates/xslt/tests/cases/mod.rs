@@ -1,5 +1,5 @@
-//! Reads `data/*.cases`: `=== name`, a stylesheet, `--- source`, `--- expected`. An incomplete stylesheet is the content of
-//! an `xsl:stylesheet`.
+//! Reads `data/*.cases`: `=== name`, a stylesheet, `--- source`, `--- expected`. An incomplete stylesheet is the
+//! content of an `xsl:stylesheet`.
 
 pub(crate) struct Case {
     pub(crate) name: String,
@@ -50,7 +50,7 @@ pub(crate) fn transform(sheet: &str, source: &str) -> Result<String, xslt::Error
     Ok(bare(&String::from_utf8(out).unwrap()))
 }
 
-/// Without the XML declaration and surrounding line feeds.
+/// The text without the XML declaration and surrounding line feeds.
 pub(crate) fn bare(text: &str) -> String {
     let rest = match text.strip_prefix("<?xml") {
         Some(rest) => rest.split_once("?>").map_or("", |(_, rest)| rest),

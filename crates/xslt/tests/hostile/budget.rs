@@ -1,4 +1,4 @@
-//! What a run is charged for.
+//! Charges of a run to its budget.
 
 use xslt::ErrorKind::{Invalid, Limit, Transform};
 use xslt::{Budget, NoResolver, Options, Stylesheet};

@@ -1,4 +1,4 @@
-//! What is rejected when a stylesheet is loaded.
+//! Stylesheets that are rejected when they are loaded.
 
 use xslt::ErrorKind::{Invalid, Limit, Resource, Transform, Unsupported};
 use xslt::{NoResolver, Stylesheet};

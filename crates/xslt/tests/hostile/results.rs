@@ -1,4 +1,4 @@
-//! Values and output at the edges of what is allowed.
+//! Values and output at the limits.
 
 use xslt::ErrorKind::{Limit, Transform};
 use xslt::{Budget, NoResolver, Params, Stylesheet};

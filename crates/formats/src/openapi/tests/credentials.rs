@@ -1,4 +1,4 @@
-//! Which credentials operations require.
+//! The credentials that operations require.
 
 use model::{BackendAuth, BackendCredential};
 
@@ -162,7 +162,7 @@ fn an_operation_may_accept_passwords() {
         (types("basic_auth"), "x-scope: read", "GET /* login:any(read)"),
         (types("basic_auth"), "x-basic-auth-scopes: [a, b]", "GET /* login:any(a b)"),
         (types("oauth2"), "security: [{l: []}]", "GET /* token"),
-        // In OpenAPI, each alternative has its own.
+        // In OpenAPI, each alternative has its own scopes.
         (String::new(), "security: [{l: []}]", "GET /* login"),
         (String::new(), "security: [{o: [read]}, {l: []}]", "GET /* any(read) login"),
         (String::new(), "security: [{o: [], l: []}]", "8:25: error: one credential"),

@@ -5,7 +5,7 @@ use model::{Api, ClientTrust, Lifecycle};
 use super::{Outcome, load, operations, shown};
 use crate::report::assert_lines;
 
-/// With what an export has besides, which has no effect on requests.
+/// A project, with other members of an export that have no effect on requests.
 const PROJECT: &str = "\
 type: api
 version: v4.3.0
@@ -38,7 +38,7 @@ const ENDPOINT: &str = "  endpointConfig:
     endpoint_type: http
     production_endpoints: {url: 'http://127.0.0.1:9000/p', config: null}
 ";
-/// Its own extensions give way to the project.
+/// A description whose own extensions give way to those of the project.
 const SWAGGER: &str = "\
 openapi: 3.0.1
 info: {title: Old, version: '0'}
@@ -58,7 +58,7 @@ fn project(more: &str, files: &[(&str, &str)]) -> Outcome {
     load(&format!("{PROJECT}{more}"), &files)
 }
 
-/// The API of a project, which has these diagnostics.
+/// The API of a project. Checks its diagnostics.
 #[track_caller]
 fn served(more: &str, expect: &str) -> Api {
     let outcome = project(&format!("{ENDPOINT}{more}"), &[]);
@@ -277,7 +277,7 @@ fn what_is_not_served_is_reported_where_it_is_written() {
     assert_eq!(none.base_path.as_deref(), Some("/pets/1.0.0"));
     let product = load(&format!("{PROJECT}{ENDPOINT}").replace("type: api", "type: mcp"), &[]);
     assert!(shown(&product)[0].contains("error"), "{product:?}");
-    // What is wrong in the description is reported there.
+    // Errors in the description are reported there.
     let broken = SWAGGER.replace("Application User", "Nobody");
     let files = [("Definitions/swagger.yaml", broken.as_str())];
     let outcome = load(&format!("{PROJECT}{ENDPOINT}"), &files);

@@ -1,4 +1,4 @@
-//! Tokens that are no JWTs.
+//! Tokens that are not JWTs.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -49,7 +49,7 @@ fn the_callers_of_similar_tokens_are_kept_apart() {
         let response = format!(r#"{{"active":true,"sub":"{token}"}}"#);
         conclude(&mut fixture, token, &response).unwrap();
     }
-    // Their keys are the same, so that the second has replaced the first.
+    // Both tokens have the same key, so the second has replaced the first.
     assert_eq!(fixture.identify(&tokens[0]), Identity::Ask(Question::Token));
     assert_eq!(fixture.known(&tokens[1]).subject.as_deref(), Some(&*tokens[1]));
     assert_eq!(fixture.identify(tail), Identity::Ask(Question::Token));
@@ -114,7 +114,7 @@ fn introspected() -> Issuer {
     Issuer { keys: KeySet::default(), introspection: Some(introspection), ..issuer(1) }
 }
 
-/// What `response` of the first issuer says about `token`.
+/// Evaluates `response` of the first issuer for `token`.
 fn conclude(
     fixture: &mut Fixture,
     token: &str,

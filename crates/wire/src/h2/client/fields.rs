@@ -6,13 +6,13 @@ use crate::h2::hpack::table::{ENTRY_BYTES, STATIC};
 /// The fields of a request, except for a bearer token.
 #[derive(Debug)]
 pub struct RequestFields {
-    /// Adds those to the dynamic table that are not in the static one.
+    /// Encoding that adds the fields missing in the static table to the dynamic one.
     pub(super) added: Vec<u8>,
-    /// Refers to them afterwards.
+    /// Encoding that refers to these entries afterwards.
     pub(super) indexed: Vec<u8>,
-    /// Uses no dynamic table.
+    /// Encoding without the dynamic table.
     pub(super) plain: Vec<u8>,
-    /// What they need in the dynamic table.
+    /// Size of these entries in the dynamic table.
     pub(super) table_bytes: usize,
     pub(super) is_head_method: bool,
 }

@@ -5,7 +5,7 @@
 //! fields of its own is sent without the dynamic table. Bodies and tokens belong to the caller, who passes them again
 //! while there is something left to send.
 //!
-//! Each stream has a slot, a small number that is free again after [`Client::close`].
+//! Each stream has a slot, a small number that [`Client::close`] frees.
 //!
 //! Architecture invariant: the result depends only on the bytes, never on how they were split into reads.
 
@@ -25,7 +25,7 @@ use super::hpack::Decoder;
 
 pub use fields::RequestFields;
 
-/// Something that the server did.
+/// An event that the server caused.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ClientEvent {
     /// The final head of a response. `ends`: it has no body.
@@ -60,7 +60,7 @@ enum State {
     Failed,
 }
 
-/// What was sent of the fields that all requests share.
+/// How the fields that all requests share can be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Table {
     Empty,
@@ -73,22 +73,22 @@ enum Table {
 /// A request and its response.
 #[derive(Debug, Default)]
 struct Stream {
-    /// 0: the slot is free.
+    /// The identifier; 0 if the slot is free.
     id: u32,
     send_window: i64,
     /// Bytes of the request's body that were not sent yet.
     unsent: usize,
-    /// The method is HEAD: a length in the response's head is not that of its body.
+    /// The method is HEAD, so the response has no body even if its head has a length.
     is_head_method: bool,
     has_head: bool,
     has_ended: bool,
     interim: u32,
-    /// The length that the head announced, and the one so far.
+    /// The length of the body that the head announced, and the length so far.
     announced: Option<u64>,
     body: u64,
     /// Bytes received since the last update of the stream's window.
     unreturned: usize,
-    /// Bytes of frames.
+    /// Bytes of frames sent.
     sent: u64,
     received: u64,
 }
@@ -98,7 +98,7 @@ struct Stream {
 pub struct Client {
     state: State,
     fields: Arc<RequestFields>,
-    /// The identifiers of `streams`, apart so that finding one is fast.
+    /// The identifiers of `streams`, stored separately so that finding one is fast.
     ids: Vec<u32>,
     streams: Vec<Stream>,
     free: Vec<usize>,
@@ -122,12 +122,12 @@ pub struct Client {
     streams_max: u32,
     table: Table,
     table_bytes_max: usize,
-    /// The next block has to begin with the size of the dynamic table.
+    /// The next header block has to begin with the size of the dynamic table.
     is_resized: bool,
 }
 
 impl Client {
-    /// A new connection. Its preface and settings are the first output.
+    /// A new connection. The first output is its preface and settings.
     #[must_use]
     pub fn new(fields: Arc<RequestFields>) -> Self {
         let mut client = Self {
@@ -164,8 +164,8 @@ impl Client {
         Self { kept_fields: Some(Vec::new()), ..self }
     }
 
-    /// The fields of the head or the trailers of the last event, one per line as in HTTP/1.1; empty for other events, and
-    /// without [`Client::keeping_fields`].
+    /// The fields of the head or the trailers of the last event, one per line as in HTTP/1.1; empty for other events,
+    /// and without [`Client::keeping_fields`].
     #[must_use]
     pub fn fields(&self) -> &[u8] {
         self.kept_fields.as_deref().unwrap_or_default()
@@ -209,7 +209,7 @@ impl Client {
         self.streams.get(slot).map_or((0, 0), |stream| (stream.sent, stream.received))
     }
 
-    /// Frees `slot`. What is not complete is reset.
+    /// Frees `slot`. A stream that is not complete is reset.
     pub fn close(&mut self, slot: usize) {
         let Some(stream) = self.streams.get(slot).filter(|stream| stream.id != 0) else { return };
         if !stream.has_ended || stream.unsent > 0 {

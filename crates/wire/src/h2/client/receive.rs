@@ -1,4 +1,4 @@
-//! What the server sends.
+//! Processes the server's frames.
 
 use base::limits::{
     H2_BLOCK_BYTES_MAX, H2_RESPONSE_CONNECTION_WINDOW_BYTES, H2_RESPONSE_WINDOW_BYTES,
@@ -14,12 +14,12 @@ use crate::h2::frame::{
 use crate::h2::receive::unpadded;
 
 impl Client {
-    /// Processes the next piece of what the server sent: `input` is everything received and not yet used. Call it until it
-    /// returns neither used bytes nor an event; then more has to be received. A frame other than DATA has to fit into the
-    /// input whole.
+    /// Processes the next piece of input from the server: `input` holds all bytes received and not yet used. Call this
+    /// until it returns neither used bytes nor an event; then more bytes are needed. The input must be able to hold a
+    /// whole frame of any kind other than DATA.
     ///
     /// # Errors
-    /// The server broke the protocol: the connection is of no more use.
+    /// The server broke the protocol; the connection cannot be used any more.
     pub fn receive(&mut self, input: &[u8]) -> Result<ClientStep, Reason> {
         let step = self.step(input);
         if step.is_err() {
@@ -103,7 +103,7 @@ impl Client {
         Ok(step)
     }
 
-    /// Returns the flow-control windows of a DATA frame in steps: the caller consumes data at once.
+    /// Returns flow-control credit for a DATA frame, in steps: the caller consumes data immediately.
     fn return_window(&mut self, header: Header) {
         self.unreturned += header.len;
         if self.unreturned >= H2_RESPONSE_CONNECTION_WINDOW_BYTES as usize / 2 {
@@ -253,7 +253,7 @@ impl Client {
         self.count(header);
         let Some(slot) = self.find(header.stream) else { return Ok(None) };
         let Some(stream) = self.streams.get_mut(slot) else { return Ok(None) };
-        // After a complete response, it only asks for no more of the request. Source: RFC 9113 section 8.1.
+        // After a complete response, a reset only stops the rest of the request. Source: RFC 9113 section 8.1.
         let was_complete = std::mem::replace(&mut stream.has_ended, true);
         stream.unsent = 0;
         Ok((!was_complete).then_some(ClientEvent::Reset { slot }))
@@ -285,7 +285,7 @@ impl Client {
         Ok(())
     }
 
-    /// Source: RFC 7541 section 4.2.
+    /// Adapts to the size of the server's dynamic table. Source: RFC 7541 section 4.2.
     fn resize_table(&mut self, bytes_max: u32) {
         let bytes_max = (bytes_max as usize).min(H2_TABLE_BYTES_MAX);
         if bytes_max == self.table_bytes_max {

@@ -1,4 +1,4 @@
-//! The head of a response, as far as a client that measures needs it.
+//! The parts of a response head that a measuring client needs.
 
 /// Collects the fields of a header block.
 #[derive(Debug, Default)]

@@ -1,4 +1,4 @@
-//! What is sent to the server: frames, queued in one buffer in the order in which they leave.
+//! Frames for the server, queued in one buffer in the order of sending.
 
 use base::limits::{
     H2_CONNECTION_SEND_BYTES, H2_RESPONSE_CONNECTION_WINDOW_BYTES, H2_RESPONSE_WINDOW_BYTES,
@@ -25,15 +25,15 @@ impl Client {
         }
     }
 
-    /// Whether so much waits to be written that nothing should be added.
+    /// Whether the output is so long that nothing should be added.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.output().len() >= H2_CONNECTION_SEND_BYTES
     }
 
-    /// Whether nothing may be received until something was written: it could require more output, such as the
-    /// acknowledgement of a PING. Requests alone never fill it that far, so that a server which sends before it reads is
-    /// not waited for.
+    /// Whether receiving has to wait until some output is written, because it could require more output, such as the
+    /// acknowledgement of a PING. Requests alone never fill the output that far, so the client does not wait for a
+    /// server that sends before it reads.
     #[must_use]
     pub fn is_overfull(&self) -> bool {
         self.output().len() >= 2 * H2_CONNECTION_SEND_BYTES
@@ -55,8 +55,9 @@ impl Client {
         self.send_window_update(0, H2_RESPONSE_CONNECTION_WINDOW_BYTES as usize - default);
     }
 
-    /// Opens a stream, if [`Client::can_open`]: sends the head, with `token` as bearer token. A body of `body_len` bytes,
-    /// if any, has to follow by [`Client::send_body`]. `own`: the fields, if they are not those of the connection.
+    /// Opens a stream, if [`Client::can_open`]: sends the head, with `token` as bearer token. A body of `body_len`
+    /// bytes, if any, has to follow through [`Client::send_body`]. `own` has the fields, if they differ from those of
+    /// the connection.
     pub fn open(
         &mut self,
         own: Option<&RequestFields>,
@@ -90,7 +91,7 @@ impl Client {
         Some(slot)
     }
 
-    /// Writes HEADERS, and CONTINUATION for what does not fit.
+    /// Writes HEADERS, and CONTINUATION frames for the part that does not fit.
     fn send_head(
         &mut self,
         id: u32,
@@ -141,7 +142,8 @@ impl Client {
         }
     }
 
-    /// Sends what is left of `body`, as far as the server's windows and the output allow. `true` if nothing is left.
+    /// Sends the rest of `body`, as far as the server's windows and the output allow. Returns true if the body is
+    /// complete.
     pub fn send_body(&mut self, slot: usize, body: &[u8]) -> bool {
         while !self.is_full() {
             let Some(stream) = self.streams.get_mut(slot).filter(|stream| stream.id != 0) else {
@@ -176,7 +178,7 @@ impl Client {
         frame::short(&mut self.out, code::RESET_STREAM, 0, stream.id, &reason);
     }
 
-    /// `stream` 0: the connection.
+    /// `stream` 0 stands for the connection.
     pub(super) fn send_window_update(&mut self, stream: u32, increment: usize) {
         let increment = u32::try_from(increment).unwrap_or_default().to_be_bytes();
         frame::short(&mut self.out, code::WINDOW_UPDATE, 0, stream, &increment);

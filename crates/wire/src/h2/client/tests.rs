@@ -208,7 +208,7 @@ fn fields(more: &[(&str, &str)]) -> RequestFields {
     RequestFields::new(pseudo.into_iter().chain(more.iter().copied()))
 }
 
-/// What a client with one open request sees: whole, and byte by byte.
+/// Checks the events of a client with one open request, with the frames whole and byte by byte.
 #[track_caller]
 fn check(frames: &[&[u8]], expect: &str) {
     let input = frames.concat();
@@ -284,7 +284,7 @@ struct Pair {
     to_server: Vec<u8>,
     to_client: Vec<u8>,
     words: Vec<String>,
-    /// The request at the server: its slot, head, and whether it is complete.
+    /// The slot of the request at the server.
     slot: usize,
     head: Vec<u8>,
     is_complete: bool,
@@ -309,7 +309,7 @@ impl Pair {
         pair
     }
 
-    /// Exchanges what both have to say.
+    /// Exchanges the output of both sides until neither has any.
     fn transfer(&mut self) {
         for _ in 0..2 {
             self.to_server.extend_from_slice(self.client.output());

@@ -9,15 +9,15 @@ use super::{CompressionError, huffman};
 #[derive(Debug)]
 pub(crate) struct Decoder {
     table: DynamicTable,
-    /// The name and the value of the current field, if they are neither in a table nor in the block as they are.
+    /// The name of the current field, if it is neither in a table nor literally in the block; the value likewise.
     name: Vec<u8>,
     value: Vec<u8>,
     token: Token,
-    /// The last short value of each name in the static table, by its place; empty unless they are remembered.
+    /// The last short value of each name in the static table, by its index; empty unless values are remembered.
     remembered: Vec<Token>,
 }
 
-/// A value, encoded and decoded. Clients send the same token with each request, and keep it out of the dynamic table; and
+/// A value, encoded and decoded. Clients send the same token with each request, and keep it out of the dynamic table;
 /// some servers send the same fields with each response.
 #[derive(Debug, Default)]
 struct Token {
@@ -58,13 +58,13 @@ enum Indexing {
 
 /// A string in a block.
 enum Text<'a> {
-    /// As it is.
+    /// A text that is not encoded.
     Plain(&'a [u8]),
     Huffman(&'a [u8]),
 }
 
 impl<'a> Text<'a> {
-    /// The string itself; decoded into `scratch` if need be.
+    /// The string, decoded into `scratch` if necessary.
     #[inline]
     fn resolve(self, scratch: &'a mut Vec<u8>) -> Result<&'a [u8], CompressionError> {
         match self {
@@ -89,8 +89,8 @@ impl Decoder {
         }
     }
 
-    /// Remembers the last short value of each name in the static table, so that the same value is decoded once: for peers
-    /// that send few different fields. They take some 26 KiB at most.
+    /// Remembers the last short value of each name in the static table, so that a repeated value is decoded once, for
+    /// peers that send few different fields. The values take at most some 26 KiB.
     pub(crate) fn remembering(mut self) -> Self {
         self.remembered.resize_with(STATIC.len(), Token::default);
         self
@@ -99,7 +99,7 @@ impl Decoder {
     /// Passes each field of a complete block to `each`: name and value.
     ///
     /// # Errors
-    /// The block is not valid: nothing on this connection can be decoded any more.
+    /// The block is not valid; no further block of this connection can be decoded.
     pub(crate) fn decode(
         &mut self,
         block: &[u8],
@@ -180,7 +180,7 @@ fn lookup(table: &DynamicTable, index: usize) -> Result<(&[u8], &[u8]), Compress
     table.get(place - STATIC.len()).ok_or(INDEX)
 }
 
-/// An integer whose first byte has `prefix` bits of it. Source: RFC 7541 section 5.1.
+/// Reads an integer of which the first byte holds `prefix` bits. Source: RFC 7541 section 5.1.
 #[inline]
 fn integer(rest: &mut &[u8], prefix: u32) -> Result<usize, CompressionError> {
     let (&first, after) = rest.split_first().ok_or(SHORT)?;
@@ -202,7 +202,7 @@ fn integer(rest: &mut &[u8], prefix: u32) -> Result<usize, CompressionError> {
     Err(INTEGER)
 }
 
-/// The value of a literal field. `remembered`: the last short one of this name, if short ones are remembered.
+/// The value of a literal field. `remembered` is the last short value of this name, if values are remembered.
 #[inline]
 fn value<'a, 'b: 'a>(
     rest: &mut &'b [u8],

@@ -13,11 +13,11 @@ pub(in crate::h2) fn indexed(out: &mut Vec<u8>, index: usize) {
 
 /// How a literal field is represented: its first bits, and the bits left for the index of its name.
 type Literal = (u8, u32);
-/// It becomes an entry of the dynamic table.
+/// A literal that becomes an entry of the dynamic table.
 pub(in crate::h2) const ADDED: Literal = (0x40, 6);
 pub(in crate::h2) const NOT_ADDED: Literal = (0, 4);
 
-/// Appends a literal field. `known`: an entry with this name.
+/// Appends a literal field. `known` is the index of an entry with this name.
 pub(in crate::h2) fn literal(
     out: &mut Vec<u8>,
     (bits, prefix): Literal,
@@ -34,7 +34,8 @@ pub(in crate::h2) fn literal(
     out.extend_from_slice(value);
 }
 
-/// Appends an `authorization` field with a bearer token, which is never added to a table. Source: RFC 7541 section 7.1.3.
+/// Appends an `authorization` field with a bearer token, which is never added to a table. Source: RFC 7541 section
+/// 7.1.3.
 pub(in crate::h2) fn bearer(out: &mut Vec<u8>, token: &[u8]) {
     const AUTHORIZATION: usize = 23;
     const SCHEME: &[u8] = b"Bearer ";
@@ -72,7 +73,7 @@ pub(crate) fn status(out: &mut Vec<u8>, status: u16) {
     }
 }
 
-/// Appends a field. Its name is converted to lower case.
+/// Appends a field, with its name in lower case.
 #[inline]
 pub(crate) fn field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     match static_name(name) {
@@ -137,7 +138,7 @@ fn static_name(name: &[u8]) -> Option<usize> {
 
 const LONGEST_NAME: usize = 27;
 
-/// The names of the static table that are no pseudo-fields, by their length.
+/// The names of ordinary fields in the static table, by length.
 struct ByLength {
     indices: [u8; STATIC.len()],
     /// The names of length `n` are at `bounds[n]..bounds[n + 1]` of `indices`.

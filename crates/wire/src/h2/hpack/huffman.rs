@@ -33,13 +33,13 @@ const LENGTHS: [u8; SYMBOLS] = [
     30,
 ];
 
-/// What decoding looks up.
+/// Look-up tables for decoding.
 struct Tables {
-    /// By the next eight bits: the length of the code in the low byte, and its symbol; 0 if the code is longer.
+    /// Indexed by the next eight bits: the length of the code in the low byte, and its symbol; 0 if the code is longer.
     short: [u16; 256],
-    /// By length: the bits after the last code of that length, left-aligned in a word.
+    /// Indexed by length: the bits after the last code of that length, left-aligned in a word.
     ends: [u64; LONGEST + 1],
-    /// By length: the first code, left-aligned, and the place of its symbol in `sorted`.
+    /// Indexed by length: the first code, left-aligned, and the place of its symbol in `sorted`.
     firsts: [(u64, u16); LONGEST + 1],
     /// All symbols in the order of their codes.
     sorted: [u16; SYMBOLS],
@@ -110,7 +110,7 @@ fn decode_into(places: &mut [u8], encoded: &[u8]) -> Result<usize, CompressionEr
     loop {
         reader.refill();
         if reader.count >= 4 * SHORT {
-            // So many bits hold four short codes.
+            // 32 bits hold four short codes.
             for _ in 0..4 {
                 let entry = reader.look_up();
                 if entry == 0 {
@@ -154,7 +154,7 @@ impl Bits<'_> {
         self.count -= u32::from(entry.to_be_bytes()[1]);
     }
 
-    /// Afterwards at least 32 bits are there, or all.
+    /// Fills `bits` with at least 32 bits, or with all that are left.
     #[inline]
     fn refill(&mut self) {
         if self.count > 32 {

@@ -20,13 +20,13 @@ pub(in crate::h2) const STATIC: [(&str, &str); 61] = [
     ("www-authenticate", ""),
 ];
 
-/// What an entry costs beyond its bytes. Source: RFC 7541 section 4.1.
+/// Size of an entry in addition to its bytes. Source: RFC 7541 section 4.1.
 pub(in crate::h2) const ENTRY_BYTES: usize = 32;
 
 /// The fields that a peer has added, newest first. Their bytes are in one vector.
 #[derive(Debug)]
 pub(super) struct DynamicTable {
-    /// Names and values, oldest first. Those of evicted entries may be at the front.
+    /// Names and values, oldest first. The front may still hold those of evicted entries.
     bytes: Vec<u8>,
     /// Oldest first.
     entries: VecDeque<Entry>,

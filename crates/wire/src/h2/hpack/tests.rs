@@ -141,7 +141,7 @@ fn a_repeated_token_is_decoded_as_before() {
         block.extend_from_slice(&code);
         let expect = format!("authorization: {token}\n");
         assert_eq!(decode(&mut decoder, &block), Ok(expect));
-        // A broken one in between is not remembered.
+        // An invalid code in between is not remembered.
         let broken = [&[0x1f, 8, 0xff, 1][..], &[0xff; 0x80]].concat();
         assert!(decode(&mut decoder, &broken).is_err());
     }

@@ -1,4 +1,4 @@
-//! Flow control in both directions, and what is sent.
+//! Flow control in both directions, and the frames that are sent.
 
 use base::limits;
 
@@ -70,7 +70,7 @@ fn unread_payload_of_all_streams_is_limited_by_the_connections_window() {
     assert_eq!(server.failure, Some(Reason::FlowControlError));
 }
 
-/// Of streams that are reset or closed, and padding.
+/// The window of streams that are reset or closed, and of padding, is returned.
 #[test]
 fn what_nobody_reads_is_returned_to_the_connection() {
     let mut server = Server::new();
@@ -89,7 +89,7 @@ fn what_nobody_reads_is_returned_to_the_connection() {
     }
 }
 
-/// What may have been on its way when the gateway reset the stream is ignored, and no more than that.
+/// Payload that may have been on its way when the gateway reset the stream is ignored, but no more than that.
 #[test]
 fn late_payload_is_limited_by_what_was_left_of_the_window() {
     let whole = |stream: u32| {
@@ -107,7 +107,7 @@ fn late_payload_is_limited_by_what_was_left_of_the_window() {
         server.receive(&frame(DATA, 0, 1, &[0]));
         assert_eq!(server.failure, Some(Reason::FlowControlError));
     }
-    // One that never had a handler.
+    // A stream that never had a handler.
     let mut server = Server::new();
     server.receive(&frame(HEADERS, END_HEADERS, 1, &block(&[("X", "1")]))).receive(&whole(1));
     assert_eq!((server.events().as_str(), server.failure), ("", None));
@@ -127,7 +127,7 @@ fn payload_for_streams_after_the_final_goaway_is_limited() {
     assert_eq!(server.failure, Some(Reason::EnhanceYourCalm));
 }
 
-/// It is updated in steps, long before it is used up, so that a client whose payload is consumed never waits.
+/// The window is updated in steps, long before it is exhausted, so that a client whose payload is consumed never waits.
 #[test]
 fn the_windows_of_a_long_upload_are_never_used_up() {
     let mut server = Server::new();
@@ -240,7 +240,7 @@ fn the_output_is_limited() {
     assert!(server.engine.is_full() && !server.engine.is_overfull());
     let limit = limits::H2_CONNECTION_SEND_BYTES;
     assert!((limit - 200..=limit).contains(&total), "{total}");
-    // It stays so if the client reads as slowly as more is sent.
+    // The window stays so if the client reads only as fast as more is sent.
     let mut held = 0;
     for _ in 0..10_000 {
         server.engine.written(1_000);

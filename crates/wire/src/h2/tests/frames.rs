@@ -1,4 +1,4 @@
-//! Frames: what is an error of a stream, of the connection, or a flood.
+//! Frames: errors of a stream, errors of the connection, and floods.
 
 use base::limits;
 use proptest::prelude::*;
@@ -250,7 +250,7 @@ fn a_client_that_only_opens_and_resets_streams_is_disconnected() {
     assert_eq!(server.failure, None);
     server.receive(&open_and_reset(1_001));
     assert_eq!(server.failure, Some(Reason::EnhanceYourCalm));
-    // Served in between, each costs as much as a control frame.
+    // If requests are served in between, each reset costs as much as a control frame.
     let mut server = Server::new();
     for stream in (1..).step_by(2).take(limits::H2_CONTROL_FRAMES_MAX as usize - 2) {
         server.receive(&open_and_reset(stream));
@@ -270,7 +270,7 @@ fn errors_that_reset_streams_are_limited() {
         server.receive(&frame(HEADERS, WHOLE, stream, &block(&[("X", "1")])));
     }
     assert_eq!(server.failure, Some(Reason::EnhanceYourCalm));
-    // A long connection makes as many in the end.
+    // A long connection may make as many errors in total.
     let mut server = Server::new();
     for (second, stream) in
         (1..).step_by(2).take(4 * limits::H2_ERROR_RESETS_MAX as usize).enumerate()
@@ -281,8 +281,8 @@ fn errors_that_reset_streams_are_limited() {
     }
 }
 
-/// Whether a client may send `flood` as often as its budget has frames: while stream 1 is open, after it was reset, or when
-/// its handler has ended, too.
+/// Checks that a client may send `flood` only as often as its budget allows: while stream 1 is open, after it was
+/// reset, and after its handler has ended.
 #[test]
 fn frames_that_carry_nothing_are_limited() {
     let check_after = |prepare: fn(&mut Connection), name: &str, flood: &[u8], is_flood: bool| {
@@ -337,7 +337,7 @@ fn refused_streams_may_be_sent_again_but_not_for_ever() {
     assert_eq!(refuse(&mut server), Ok(()));
     assert_eq!(server.sent(), "RST 1 7");
     let refused = (0_u32..).find(|_| refuse(&mut server).is_err());
-    // Besides the first SETTINGS, the first one, and the one that is too much.
+    // The first SETTINGS, the first frame, and the frame that is one too many don't count.
     assert_eq!(refused, Some(limits::H2_CONTROL_FRAMES_MAX - 3));
     assert!(server.engine.has_failed());
 }

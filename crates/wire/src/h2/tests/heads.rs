@@ -1,4 +1,4 @@
-//! Heads and trailers: what becomes a request, what is rejected, and what resets its stream.
+//! Heads and trailers: those that become requests, those that are rejected, and those that reset the stream.
 
 use base::limits;
 

@@ -64,7 +64,7 @@ fn hello() -> Vec<u8> {
     [PREFACE, &frame(SETTINGS, 0, 0, &[])].concat()
 }
 
-/// A connection, and what its client would see.
+/// A connection, with its events and its output.
 struct Server {
     engine: Connection,
     unread: Vec<u8>,
@@ -74,7 +74,7 @@ struct Server {
 }
 
 impl Server {
-    /// After the start of the connection.
+    /// A connection that has been established.
     fn new() -> Self {
         let mut server = Self {
             engine: Connection::new(),
@@ -87,7 +87,7 @@ impl Server {
         server
     }
 
-    /// Processes `bytes` and what was left before.
+    /// Processes `bytes` after the unused bytes of the last call.
     fn receive(&mut self, bytes: &[u8]) -> &mut Self {
         self.unread.extend_from_slice(bytes);
         loop {

@@ -81,7 +81,7 @@ fn the_transfer_coding_must_be_exactly_chunked() {
 fn known_smuggling_payloads_are_rejected() {
     check_fields(
         &[
-            // CL.TE and TE.CL: implementations disagree which of the two applies.
+            // CL.TE and TE.CL: implementations disagree about which of the two applies.
             "Content-Length: 6\r\nTransfer-Encoding: chunked\r\n",
             "Transfer-Encoding: chunked\r\nContent-Length: 4\r\n",
             // TE.TE: one of two implementations ignores it.

@@ -48,7 +48,7 @@ impl Duration {
         Some(Self { months: duration.months * sign, nanos: duration.nanos * i128::from(sign) })
     }
 
-    /// None: out of range.
+    /// A duration of this many seconds; `None` if it is out of range.
     pub(super) fn of_seconds(seconds: f64) -> Option<Self> {
         if !seconds.is_finite() || seconds.abs() >= SECONDS_MAX {
             return None;
@@ -57,7 +57,7 @@ impl Duration {
         Some(Self { months: 0, nanos: if seconds < 0.0 { -nanos } else { nanos } })
     }
 
-    /// None: the parts would have different signs.
+    /// The sum of two durations; `None` if its parts would have different signs.
     pub(super) fn plus(self, other: Self) -> Option<Self> {
         let months = self.months.checked_add(other.months)?;
         let nanos = self.nanos.checked_add(other.nanos)?;

@@ -27,7 +27,7 @@ pub(super) enum Kind {
 pub(super) struct Moment {
     pub(super) kind: Kind,
     date: Date,
-    /// Since midnight.
+    /// Nanoseconds since midnight.
     pub(super) nanos: i128,
     /// Minutes east of UTC.
     pub(super) zone: Option<i64>,
@@ -37,7 +37,7 @@ fn name(names: &'static [&'static str], at: i64) -> Option<&'static str> {
     names.get(usize::try_from(at).ok()?).copied()
 }
 
-/// None: there is no such date.
+/// A date; `None` if the calendar does not have it.
 fn date(year: i64, month: i64, day: i64) -> Option<Date> {
     let month = Month::try_from(u8::try_from(month).ok()?).ok()?;
     Date::from_calendar_date(i32::try_from(year).ok()?, month, u8::try_from(day).ok()?).ok()
@@ -58,7 +58,7 @@ fn date_of(days_since_epoch: i64) -> Option<Date> {
 }
 
 impl Moment {
-    /// None: there is no such date.
+    /// A date; `None` if the calendar does not have it.
     pub(super) fn new(
         kind: Kind,
         (year, month, day): (i64, i64, i64),
@@ -68,7 +68,7 @@ impl Moment {
         Some(Self { kind, date: date(year, month, day)?, nanos, zone })
     }
 
-    /// In UTC. None: out of range.
+    /// The time in UTC; `None` if it is out of range.
     pub(super) fn from_epoch_ms(now_ms: i64) -> Option<Self> {
         let (days, ms) = (now_ms.div_euclid(86_400_000), now_ms.rem_euclid(86_400_000));
         let nanos = i128::from(ms) * 1_000_000;
@@ -119,7 +119,7 @@ impl Moment {
         self.has_date().then(|| self.date.ordinal().into())
     }
 
-    /// From 1, Sunday.
+    /// The day of the week, from 1 for Sunday.
     pub(super) fn day_in_week(self) -> Option<i64> {
         self.has_date().then(|| self.date.weekday().number_from_sunday().into())
     }
@@ -128,14 +128,14 @@ impl Moment {
         self.has_date().then(|| i64::from(self.date.day() - 1) / 7 + 1)
     }
 
-    /// Weeks begin on Monday; the first of the month is in week 1.
+    /// The week of the month. Weeks begin on Monday; the first of the month is in week 1.
     pub(super) fn week_in_month(self) -> Option<i64> {
         let first = self.date.replace_day(1).ok()?;
         let before = i64::from(first.weekday().number_days_from_monday());
         self.has_date().then(|| (i64::from(self.date.day() - 1) + before) / 7 + 1)
     }
 
-    /// Source: ISO 8601.
+    /// The week of the year. Source: ISO 8601.
     pub(super) fn week_in_year(self) -> Option<i64> {
         self.has_date().then(|| self.date.iso_week().into())
     }
@@ -172,7 +172,7 @@ impl Moment {
         self.has_time().then(|| Self { kind: Kind::Time, ..self }.to_string())
     }
 
-    /// Since the Unix epoch, in UTC.
+    /// The time since the Unix epoch, in UTC.
     pub(super) fn since_epoch(self) -> Option<Duration> {
         if self.kind > Kind::DateTime {
             return None;
@@ -207,7 +207,7 @@ impl Moment {
         Some(Self { kind, date, nanos, zone: self.zone })
     }
 
-    /// Since year 0.
+    /// Months since year 0.
     fn months(self) -> i64 {
         i64::from(self.date.year()) * 12 + i64::from(u8::from(self.date.month())) - 1
     }
@@ -235,7 +235,7 @@ impl Moment {
     }
 }
 
-/// There is no year 0 in the written form.
+/// The year as written; the written form skips year 0.
 fn written(year: i32) -> i64 {
     i64::from(if year <= 0 { year - 1 } else { year })
 }
@@ -319,7 +319,7 @@ impl Reader<'_> {
         Some((Kind::DateTime, (year, month, day), self.time()?))
     }
 
-    /// A hyphen follows that does not begin a time zone.
+    /// Whether a hyphen follows that doesn't begin a time zone.
     fn day_follows(&self) -> bool {
         self.rest.starts_with('-') && self.rest.as_bytes().get(3) != Some(&b':')
     }
@@ -337,7 +337,7 @@ impl Reader<'_> {
         Some(i128::from(hour * 60 + minute) * 60 * SECOND + seconds)
     }
 
-    /// None: not a time zone.
+    /// The time zone, if there is one; `None` if the text is not a time zone.
     fn zone(&mut self) -> Option<Option<i64>> {
         if self.rest.is_empty() {
             return Some(None);

@@ -3,7 +3,8 @@
 //! The components that were parsed decide the type of the result: a year, a year and month, a date, a time or both. If
 //! only a more detailed component was parsed, the year is 1, and month and day are the first. As in SimpleDateFormat, a
 //! number extends as far as there are digits unless another number follows directly, whitespace before a component is
-//! skipped, and text after the end of the pattern is ignored. Unlike there, values out of range are errors.
+//! skipped, and text after the end of the pattern is ignored. Unlike in SimpleDateFormat, values out of range are
+//! errors.
 
 use xpath::dates::{DAYS, MONTHS};
 
@@ -35,7 +36,7 @@ struct Parts {
     zone: Option<i64>,
 }
 
-/// The date in `text`; none if it does not match the pattern. `this_year` determines the century of a two-digit year,
+/// The date in `text`; `None` if it does not match the pattern. `this_year` determines the century of a two-digit year,
 /// which is less than 80 years ago, or at most 20 years ahead.
 ///
 /// # Errors
@@ -79,7 +80,7 @@ fn is_number(letter: char, width: usize) -> bool {
 }
 
 impl Parts {
-    /// Parses a component at the beginning of `rest`; false: it is not there.
+    /// Parses a component at the beginning of `rest`; returns false if it isn't there.
     fn read(
         &mut self,
         letter: char,
@@ -176,7 +177,7 @@ impl Parts {
         None
     }
 
-    /// Of the day.
+    /// Nanoseconds since the beginning of the day.
     fn nanos(&self) -> Option<i128> {
         let half = |hour: i64| hour + if self.is_afternoon == Some(true) { 12 } else { 0 };
         let hour = self.hour.or(self.half.map(half));
@@ -199,7 +200,7 @@ fn in_century(number: i64, this_year: Option<i64>) -> Evaluated<i64> {
     let Some(this_year) = this_year else {
         return fail("a two-digit year requires the current time, which is not available");
     };
-    // The last such year that is at most 20 ahead.
+    // The last year with these two digits that is at most 20 years ahead.
     let last = this_year + 20;
     Ok(last - (last - number).rem_euclid(100))
 }
