@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-mod report_support;
+use crate::report_support;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -77,6 +77,8 @@ const RULES: &[Rule] = &[
     ("docs/limits.md is up to date", limits::drift),
     ("docs/openapi.md is up to date", openapi::drift),
     ("docs/conformance.md is up to date", conformance::drift),
+    ("integration tests are one program", housekeeping::test_modules),
+    ("examples are tested", housekeeping::untested_examples),
     ("required documents", housekeeping::documents),
     ("Markdown width", housekeeping::markdown_width),
     ("no machine-specific paths", housekeeping::machine_paths),

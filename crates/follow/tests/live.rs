@@ -4,7 +4,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot make its files has failed")]
 
-#[path = "live/artefacts.rs"]
 mod artefacts;
 
 use std::fs::{self, File};

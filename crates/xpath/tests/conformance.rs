@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
 
-mod cases;
+use crate::cases;
 
 use std::collections::BTreeSet;
 

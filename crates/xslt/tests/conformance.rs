@@ -3,8 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
 
-#[allow(dead_code, reason = "shared with the sections, which read all of it")]
-mod cases;
+use crate::cases;
 
 use std::collections::BTreeSet;
 use std::process::Command;

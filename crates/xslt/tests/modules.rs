@@ -2,8 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-#[allow(dead_code, reason = "shared with the sections, which read all of it")]
-mod cases;
+use crate::cases;
 
 use std::sync::Mutex;
 

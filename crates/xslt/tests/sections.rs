@@ -4,7 +4,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-mod cases;
+use crate::cases;
 
 use std::process::Command;
 

@@ -1,0 +1,15 @@
+//! The integration tests of this crate, as one program: each module is about one part.
+
+mod cases;
+mod conformance;
+mod differential;
+mod documents;
+#[allow(dead_code, unreachable_pub, reason = "the crate's own module, shared with the fuzz target")]
+#[path = "../src/properties/generate.rs"]
+mod generate;
+mod generated;
+mod limits;
+mod patterns;
+mod recommendation;
+mod synapse;
+mod xmllint;

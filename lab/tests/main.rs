@@ -1,0 +1,17 @@
+//! The integration tests of this crate, as one program: each module is about one part.
+
+mod agents;
+mod browser;
+mod echo;
+mod jmeter;
+mod knee;
+mod load;
+mod load_http2;
+mod report;
+mod report_support;
+mod scenario;
+mod shapes;
+mod suites;
+mod validity_published;
+mod validity_results;
+mod websocket;
