@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use penstock_lab::agent::{self, Agent, Secret};
-use penstock_lab::echo::{self, Echo};
+use echo::Echo;
 use penstock_lab::load::{LoadError, Options, Payload, Report, Shape};
 use penstock_lab::payload;
 use penstock_lab::recording::Recordings;

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use penstock_lab::echo::{self, Echo};
+use echo::Echo;
 use penstock_lab::load::{
     self, LoadError, Options, Payload, Report, SeriesPoint, Shape, Think, Trust,
 };

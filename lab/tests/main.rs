@@ -2,7 +2,6 @@
 
 mod agents;
 mod browser;
-mod echo;
 mod jmeter;
 mod knee;
 mod load;

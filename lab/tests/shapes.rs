@@ -12,7 +12,7 @@ use base64::Engine as _;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
-use penstock_lab::echo::{self, Echo};
+use echo::Echo;
 use penstock_lab::load::{self, LoadError, Options, PublishedStats, Report, Shape, Stop, Think};
 use penstock_lab::recording::Recordings;
 use tempfile::TempDir;

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 
 use harness::{Files, Process};
-use lab::echo::{self, Echo};
+use echo::Echo;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 

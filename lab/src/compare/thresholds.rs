@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::interval::Confidence;
 use crate::warning::Figures;
-use crate::{files, limits};
+use crate::{limits};
 
 /// Default bound for "same", in percent.
 pub const WITHIN_PERCENT: f64 = 3.0;

@@ -18,7 +18,7 @@ mod unified;
 use std::path::Path;
 
 use crate::result::Gc;
-use crate::{files, limits};
+use crate::{limits};
 
 /// Reads a log file.
 ///

@@ -325,7 +325,7 @@ async fn probe(plan: &Plan, settings: &RunSettings) -> Result<(), LoadError> {
 }
 
 fn check_open_files(connections: usize) -> Result<(), LoadError> {
-    let most = machine::raise_open_files();
+    let most = echo::machine::raise_open_files();
     let needed = connections as u64 + limits::LOAD_SPARE_FILES;
     if most < needed {
         let text = format!(

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::RunError;
 use super::definition::Suite;
 use crate::result::{Case, CaseResult, State};
-use crate::{files, limits};
+use crate::{limits};
 
 /// The content of `suite.json`.
 #[derive(Clone, Debug, Serialize, Deserialize)]

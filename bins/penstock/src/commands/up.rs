@@ -13,7 +13,7 @@ use follow::Checked;
 use formats::declarative::ControlPlane;
 use formats::declarative::{FirstStart, render_default};
 use jose::{Header, SigningKey};
-use lab::echo::{Echo, Options};
+use echo::{Echo, Options};
 use model::{Api, Settings, Severity};
 use wire::tls::ServerCertificates;
 

@@ -12,7 +12,7 @@ use crate::load::request::{check_header, is_token};
 use crate::load::shape::Think;
 use crate::suite::Source;
 use crate::target::template;
-use crate::{files, limits};
+use crate::{limits};
 
 /// A scenario as written.
 #[derive(Default, Deserialize, Serialize)]
