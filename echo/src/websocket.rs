@@ -7,9 +7,7 @@
 use base::Method;
 use wire::http1::{Rejection, RequestHead};
 
-use crate::frame::{
-    self, BINARY, CLOSE, CONTROL_BYTES_MAX, FIN, MASKED, PING, PONG, masked,
-};
+use crate::frame::{self, BINARY, CLOSE, CONTROL_BYTES_MAX, FIN, MASKED, PING, PONG, masked};
 use crate::limits;
 
 /// Status codes of a CLOSE. Source: RFC 6455 section 7.4.1.

@@ -4,7 +4,6 @@ use std::fs;
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
-use nix::unistd::Pid;
 
 /// CPU time of the whole process so far, user and system, in microseconds.
 pub(crate) fn process_cpu_us() -> u64 {

@@ -12,9 +12,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::knee::{Outcome, Slo, Threshold};
+use crate::limits;
 use crate::load::Latency;
 pub use crate::warning::Warning;
-use crate::{limits};
 
 /// Value of `format` in files written and read by this program.
 pub const FORMAT: u32 = 1;

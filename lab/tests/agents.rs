@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use penstock_lab::agent::{self, Agent, Secret};
 use echo::Echo;
+use penstock_lab::agent::{self, Agent, Secret};
 use penstock_lab::load::{LoadError, Options, Payload, Report, Shape};
 use penstock_lab::payload;
 use penstock_lab::recording::Recordings;

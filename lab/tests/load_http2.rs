@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use penstock_lab::agent::{self, Agent};
 use echo::Echo;
+use penstock_lab::agent::{self, Agent};
 use penstock_lab::load::{self, LoadError, Options, Payload, Protocol, Report, Shape, Trust};
 use penstock_lab::payload::JsonShape;
 use wire::h2::{Connection, Event, head_block, trailer_block};

@@ -9,10 +9,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use base64::Engine as _;
+use echo::Echo;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
-use echo::Echo;
 use penstock_lab::load::{self, LoadError, Options, PublishedStats, Report, Shape, Stop, Think};
 use penstock_lab::recording::Recordings;
 use tempfile::TempDir;

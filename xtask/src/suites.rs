@@ -76,7 +76,9 @@ impl Table {
             let prefix = words.next().unwrap_or_default();
             let suites: Vec<String> = words.collect();
             if suites.is_empty() {
-                return Err(format!(".ci/suites: no suite for {prefix}; write `-` if none tests it"));
+                return Err(format!(
+                    ".ci/suites: no suite for {prefix}; write `-` if none tests it"
+                ));
             }
             rows.push((prefix, suites));
         }
@@ -96,9 +98,8 @@ impl Table {
     fn why<'a>(&self, suite: &str, changed: &'a [String]) -> Option<&'a str> {
         let tests = |path: &&String| {
             let rows = self.rows.iter().filter(|(prefix, _)| path.starts_with(prefix.as_str()));
-            rows.max_by_key(|(prefix, _)| prefix.len()).is_none_or(|(_, suites)| {
-                suites.iter().any(|name| name == suite || name == "*")
-            })
+            rows.max_by_key(|(prefix, _)| prefix.len())
+                .is_none_or(|(_, suites)| suites.iter().any(|name| name == suite || name == "*"))
         };
         changed.iter().find(tests).map(String::as_str)
     }
@@ -171,7 +172,8 @@ impl Git<'_> {
 
     /// Files that differ from `base`, whether committed or not.
     fn changed(&self, base: &str) -> Result<Vec<String>, String> {
-        let differ = self.ask(&["-c", "core.quotePath=false", "diff", "--name-only", "--no-renames", base])?;
+        let differ =
+            self.ask(&["-c", "core.quotePath=false", "diff", "--name-only", "--no-renames", base])?;
         let new = self.ask(&["ls-files", "--others", "--exclude-standard"])?;
         Ok(differ.lines().chain(new.lines()).map(str::to_owned).collect())
     }
@@ -271,7 +273,8 @@ mod tests {
     #[test]
     fn the_last_line_has_the_sum_beside_the_budget_and_the_steps_that_grew() {
         // With these figures, steps of no time have grown.
-        let figures = "-3 2026-11-01 abc lints\n-50 2026-11-01 abc all tests\n0 2026-11-01 abc never\n";
+        let figures =
+            "-3 2026-11-01 abc lints\n-50 2026-11-01 abc all tests\n0 2026-11-01 abc never\n";
         let (passed, text, new) = steps(figures, &["lints", "true", "all tests", "true"]);
         assert!(passed, "{text}");
         let last = text.lines().last().unwrap();

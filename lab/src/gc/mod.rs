@@ -17,8 +17,8 @@ mod unified;
 
 use std::path::Path;
 
+use crate::limits;
 use crate::result::Gc;
-use crate::{limits};
 
 /// Reads a log file.
 ///

@@ -60,7 +60,6 @@ pub use scenario::Scenario;
 pub use shape::{Shape, Stages, Think};
 pub use statistics::{Latency, Times};
 
-use crate::machine;
 use crate::recording::hlog::TimedInterval;
 use connect::Connector;
 pub(crate) use inputs::{Authorities, Inputs};

@@ -14,7 +14,6 @@ use crate::limits;
 use super::interference::{self, PartUsage};
 use super::ports::{self, PortCounter};
 use super::proc::{self, Descriptors, MachineTime, Used};
-use crate::machine;
 use crate::result::{Environment, Use};
 
 const EVERY: Duration = Duration::from_millis(200);

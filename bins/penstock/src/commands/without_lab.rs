@@ -14,7 +14,8 @@ pub(crate) enum Command {
 }
 
 pub(crate) fn run(_: Command) -> Result<(), Failure> {
-    let message = "this build has no lab; `make release` builds target/release/penstock, which has it";
+    let message =
+        "this build has no lab; `make release` builds target/release/penstock, which has it";
     Err(Failure::Usage(message.to_owned()))
 }
 
