@@ -5,7 +5,15 @@ use std::path::{Path, PathBuf};
 use super::{Finding, Tree};
 
 /// Documents that must exist.
-const DOCUMENTS: &[&str] = &["README.md", "ARCHITECTURE.md", "STYLE.md", "CHANGELOG.md", "LICENSE"];
+const DOCUMENTS: &[&str] = &[
+    "README.md",
+    "ARCHITECTURE.md",
+    "STYLE.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "LICENSE",
+];
 
 /// Longest line of a Markdown page, in characters.
 const MARKDOWN_COLUMNS: usize = 120;
