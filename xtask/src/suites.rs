@@ -292,17 +292,24 @@ mod tests {
     fn a_step_that_fails_is_the_last_but_a_suite_that_fails_is_not() {
         let (passed, text, _) = steps("", &["lints", "exit 3", "tests", "true"]);
         assert!(!passed && text.contains("lints: FAILED") && !text.contains("tests"), "{text}");
-        let (passed, text, new) = steps("", &["--", "fuzz", "exit 3", "ldap", "true"]);
+        let (passed, text, new) = steps(
+            "0 2026-11-01 abc fuzz\n0 2026-11-01 abc ldap\n",
+            &["--", "fuzz", "exit 3", "ldap", "true"],
+        );
         assert!(!passed && text.contains("fuzz: FAILED") && text.contains("  ldap\n"), "{text}");
-        assert_eq!(Figure::parse_all(&new).unwrap().len(), 1);
+        let new = Figure::parse_all(&new).unwrap();
+        let dates: Vec<_> = new.iter().map(|figure| figure.date == "2026-11-01").collect();
+        assert_eq!(dates, [true, false]);
     }
 
     #[test]
     fn a_suite_that_would_end_too_late_is_not_run() {
         let figures = "500 2026-11-01 abc fuzz\n";
-        let (passed, text, _) = steps(figures, &["--", "fuzz", "exit 3", "ldap", "skip: why"]);
+        let (passed, text, _) =
+            steps(figures, &["--", "fuzz", "exit 3", "new", "exit 4", "ldap", "skip: why"]);
         assert!(passed, "{text}");
         assert!(text.contains("fuzz: NOT run: no time is left"), "{text}");
+        assert!(text.contains("new: NOT run: no time is left"), "{text}");
         assert!(text.contains("ldap: NOT run: why"), "{text}");
     }
 
