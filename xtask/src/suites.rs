@@ -6,11 +6,15 @@
 //! suite ran last. A suite without a known commit, as in a shallow clone, is run.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::Outcome;
 use crate::shell::{self, Options};
-use crate::{Outcome, workspace};
+use crate::tidy::{Finding, Tree};
+
+const TABLE: &str = ".ci/suites";
+const FIGURES: &str = ".ci/figures";
 
 /// Branches on which changes land, the first of which exists and isn't at HEAD is compared with. `CI_BASE` comes before
 /// them.
@@ -26,8 +30,8 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Outcome {
     let read = |file: &str| {
         std::fs::read_to_string(root.join(file)).map_err(|error| format!("{file}: {error}"))
     };
-    let table = Table::parse(&read(".ci/suites")?)?;
-    let figures = Figure::parse_all(&read(".ci/figures")?)?;
+    let table = Table::parse(&read(TABLE)?)?;
+    let figures = Figure::parse_all(&read(FIGURES)?)?;
     let mut suites = table.suites();
     if !options.has("--all") {
         let git = Git { root };
@@ -76,9 +80,7 @@ impl Table {
             let prefix = words.next().unwrap_or_default();
             let suites: Vec<String> = words.collect();
             if suites.is_empty() {
-                return Err(format!(
-                    ".ci/suites: no suite for {prefix}; write `-` if none tests it"
-                ));
+                return Err(format!("{TABLE}: no suite for {prefix}; write `-` if none tests it"));
             }
             rows.push((prefix, suites));
         }
@@ -123,7 +125,7 @@ impl Figure {
         rows.map(|line| {
             let words: Vec<&str> = line.split_whitespace().collect();
             let [_seconds, date, commit, step @ ..] = words.as_slice() else {
-                return Err(format!(".ci/figures: `{line}` is not SECONDS DATE COMMIT STEP"));
+                return Err(format!("{FIGURES}: `{line}` is not SECONDS DATE COMMIT STEP"));
             };
             Ok(Self {
                 date: (*date).to_owned(),
@@ -179,26 +181,35 @@ impl Git<'_> {
     }
 }
 
-/// Rows of `.ci/suites` whose prefix no file has, and suites that the Makefile has no commands for.
-pub(crate) fn unknown(root: &Path) -> Result<Vec<String>, String> {
-    let read = |file: &str| {
-        std::fs::read_to_string(root.join(file)).map_err(|error| format!("{file}: {error}"))
+/// Reports rows of `.ci/suites` whose prefix no file has, and suites that the Makefile has no command for.
+pub(crate) fn unknown(tree: &Tree) -> Vec<Finding> {
+    let finding = |what: String, instead: String| Finding {
+        file: PathBuf::from(TABLE),
+        line: 1,
+        what,
+        instead,
     };
-    let table = Table::parse(&read(".ci/suites")?)?;
-    let makefile = read("Makefile")?;
-    let files = workspace::files(root);
-    let mut found = Vec::new();
-    for (prefix, _) in &table.rows {
-        if !files.iter().any(|file| file.to_string_lossy().starts_with(prefix.as_str())) {
-            found.push(format!("no file begins with {prefix}"));
-        }
-    }
-    for suite in table.suites() {
-        if !makefile.lines().any(|line| line.starts_with(&format!("suite-{suite} = "))) {
-            found.push(format!("the Makefile has no `suite-{suite} = COMMAND`"));
-        }
-    }
-    Ok(found)
+    let table = match Table::parse(&tree.text(Path::new(TABLE))) {
+        Ok(table) => table,
+        Err(what) => return vec![finding(what, "write PREFIX SUITE...".to_owned())],
+    };
+    let files: Vec<_> = tree.files.iter().map(|file| file.to_string_lossy()).collect();
+    let makefile = tree.text(Path::new("Makefile"));
+    let prefixes = table.rows.iter().map(|(prefix, _)| prefix);
+    let unused = prefixes.filter(|prefix| !files.iter().any(|file| file.starts_with(*prefix)));
+    let suites = table.suites().into_iter();
+    let absent = suites.filter(|suite| {
+        let begin = format!("suite-{suite} = ");
+        !makefile.lines().any(|line| line.starts_with(&begin))
+    });
+    let remove = "remove the row, or correct its prefix";
+    unused
+        .map(|prefix| finding(format!("no file begins with {prefix}"), remove.to_owned()))
+        .chain(absent.map(|suite| {
+            let command = format!("add `suite-{suite} = COMMAND` to the Makefile");
+            finding(format!("suite {suite} has no command"), command)
+        }))
+        .collect()
 }
 
 #[cfg(test)]
@@ -206,8 +217,9 @@ mod tests {
     use std::fs;
 
     use super::*;
+    use crate::workspace;
 
-    const TABLE: &str = "# comment\nsrc/ fuzz ldap\nsrc/ldap/ ldap\ndocs/ -\nCargo.lock *\n";
+    const ROWS: &str = "# comment\nsrc/ fuzz ldap\nsrc/ldap/ ldap\ndocs/ -\nCargo.lock *\n";
 
     #[test]
     fn a_path_hits_the_suites_of_its_longest_prefix() {
@@ -224,7 +236,7 @@ mod tests {
 
     #[track_caller]
     fn check(path: &str, expected: &str) {
-        let table = Table::parse(TABLE).unwrap();
+        let table = Table::parse(ROWS).unwrap();
         let mut suites = table.suites();
         suites.retain(|suite| table.why(suite, &[path.to_owned()]).is_some());
         assert_eq!(suites.join(" "), expected);
@@ -329,11 +341,6 @@ mod tests {
             .unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
         (output.status.success(), text, fs::read_to_string(new).unwrap())
-    }
-
-    #[test]
-    fn the_table_names_paths_and_suites_that_exist() {
-        assert_eq!(unknown(&workspace::root()).unwrap(), Vec::<String>::new());
     }
 
     /// A repository of its own, on branch `main`.
