@@ -166,7 +166,7 @@ pub(super) fn scrape_turn(times: usize) {
     }
 }
 
-/// What a subscription and its plans add to a token: the subscription check, a limit of the application, one of the
+/// The additional cost of a subscription and its plans: the subscription check, a limit of the application, one of the
 /// subscription, and its burst. 1,000 applications are subscribed to ten APIs each.
 pub(super) fn subscription_and_quotas(times: usize) {
     let routes = Routes::compile(&snapshot(), None);

@@ -1,4 +1,4 @@
-//! Mediation: what the engines cost that a proxy service needs, on the SOAP orders of the published tests, 1 KB.
+//! Mediation: the cost of the engines that a proxy service needs, on the SOAP orders of the published tests, 1 KB.
 
 use std::hint::black_box;
 use std::path::Path;

@@ -27,7 +27,7 @@ pub(super) struct Connection<'a> {
     engine: h2::Connection,
     /// Bytes read and not used yet.
     input: Vec<u8>,
-    /// Those of requests in progress, by slot.
+    /// Exchanges in progress, by slot.
     exchanges: Vec<Exchange>,
     /// The slots of requests in progress.
     open: Vec<usize>,
@@ -38,7 +38,7 @@ pub(super) struct Connection<'a> {
     block: Vec<u8>,
 }
 
-/// A request and its response. Its memory is used again by the next one in the same slot.
+/// A request and its response. The next exchange in the same slot uses its memory again.
 #[derive(Default)]
 struct Exchange {
     asked: Asked,
@@ -103,7 +103,7 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// Processes what was read.
+    /// Processes the received bytes.
     fn receive(&mut self) {
         let input = std::mem::take(&mut self.input);
         let mut unread = &*input;
@@ -139,7 +139,7 @@ impl<'a> Connection<'a> {
                 let length = at.len();
                 exchange.body.extend_from_slice(input.get(at).unwrap_or_default());
                 if exchange.is_grpc {
-                    // Its window opens as its messages are returned.
+                    // The window of a call opens as its messages are returned.
                     return;
                 }
                 self.engine.consumed(slot, length);
@@ -200,7 +200,7 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// Sends what can be sent. Returns when the next response is due, if one has to wait.
+    /// Sends all that the window allows. Returns when the next response is due, if one has to wait.
     fn respond(&mut self) -> Option<u64> {
         let mut next_us = None;
         let open = std::mem::take(&mut self.open);

@@ -1,8 +1,8 @@
 //! The echo backend, which a gateway under test forwards to.
 //!
-//! It responds to every request, whatever its method and path, with 200 and the request's own body, like the
-//! Netty echo service of WSO2's performance tests. It is fast enough not to affect the measurement: in the
-//! common case one read and one write per request, no allocation, and a runtime per worker thread.
+//! It responds to every request, with any method and path, with 200 and the request's own body, like the Netty echo
+//! service of WSO2's performance tests. It is fast enough not to affect the measurement: in the common case one read
+//! and one write per request, no allocation, and a runtime per worker thread.
 //!
 //! HTTP/2 is recognised by its preface, in clear text and over TLS. A gRPC call gets its messages back as they arrive,
 //! and the status 0; a WebSocket gets each message back.
@@ -169,7 +169,7 @@ impl Counts {
     }
 }
 
-/// What a request is for.
+/// Purpose of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Asked {
     #[default]

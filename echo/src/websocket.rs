@@ -68,7 +68,7 @@ struct Frame<'a> {
     first: u8,
     mask: [u8; 4],
     payload: &'a [u8],
-    /// Its length, with the header.
+    /// Length of the frame, with the header.
     bytes: usize,
 }
 

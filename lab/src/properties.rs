@@ -1,4 +1,4 @@
-//! What must hold for any input of the readers: the bodies of the fuzz targets.
+//! Properties of the readers for any input: the bodies of the fuzz targets.
 
 use std::sync::Arc;
 
@@ -18,7 +18,8 @@ pub fn scenario(data: &[u8]) {
     }
 }
 
-/// What is made of a HAR file, a curl command or an OpenAPI description is a scenario file, if it names no files.
+/// The conversion of a HAR file, a curl command or an OpenAPI description is a valid scenario file, if it names no
+/// files.
 pub fn convert(data: &[u8]) {
     use crate::load::scenario::{from_curl, from_har, from_openapi};
     let text = String::from_utf8_lossy(data);
@@ -29,8 +30,8 @@ pub fn convert(data: &[u8]) {
     }
 }
 
-/// The first outcome of a WebSocket reader does not depend on how the bytes are split, nor does what the backend makes of
-/// the frames of a client.
+/// The first outcome of a WebSocket reader does not depend on how the bytes are split, nor does the backend's response
+/// to the frames of a client.
 pub fn websocket(data: &[u8]) {
     let (mut whole, mut split, mut input) = (Vec::new(), Vec::new(), Vec::new());
     let expect = echo(data, &mut whole);

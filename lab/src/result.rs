@@ -37,7 +37,7 @@ pub struct CaseResult {
     pub load: Value,
     pub target_use: Option<Use>,
     pub backend_use: Option<Use>,
-    /// Of helper processes, such as a balancer or sidecar. `None` if there are none.
+    /// CPU time of helper processes, such as a balancer or sidecar. `None` without helpers.
     #[serde(default)]
     pub helper_use: Option<Use>,
     pub generator_use: Option<Use>,
@@ -222,7 +222,7 @@ impl CaseResult {
         serde_json::from_value(stored).unwrap_or_default()
     }
 
-    /// Checks what was measured against the conditions of `--fail-if`; they replace those of an earlier check.
+    /// Checks the figures against the conditions of `--fail-if`; they replace those of an earlier check.
     pub fn check(&mut self, failures: &Slo) {
         if self.state != State::Measured {
             return;

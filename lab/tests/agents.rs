@@ -216,8 +216,8 @@ fn tapped(agent: SocketAddr, seen: Arc<Mutex<Vec<u8>>>) -> SocketAddr {
     })
 }
 
-/// A proxy to an agent. `dies` gets the bytes of either direction, with whether they are the agent's, and says whether to
-/// close instead of forwarding them.
+/// A proxy to an agent. `dies` gets the bytes of either direction, with whether they are the agent's, and returns
+/// whether to close instead of forwarding them.
 fn proxy(
     agent: SocketAddr,
     dies: impl Fn(bool, &[u8]) -> bool + Clone + Send + 'static,

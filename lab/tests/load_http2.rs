@@ -94,7 +94,7 @@ fn a_connection_on_which_nothing_arrives_for_a_whole_timeout_is_replaced() {
     let duration = load::LONGEST;
     let report =
         run(Options { timeout, requests, duration, warm_up: Duration::ZERO, ..get(&server) });
-    // Of four users, of whom one whose request was sent before the last response came tries the connection once more.
+    // One of four users tries the connection once more: its request was sent before the last response came.
     let unanswered = unanswered.load(Ordering::Relaxed);
     assert_eq!((kinds(&report), report.errors), (vec!["timeout"], unanswered));
     assert!((4..=7).contains(&unanswered), "{unanswered}");
@@ -243,7 +243,7 @@ fn agents_divide_the_connections() {
 
 #[test]
 fn grpc_calls_succeed_by_the_status_in_their_trailers() {
-    // Two messages for each call, whatever it sends.
+    // Two messages for each call, independent of its own.
     let body = || [&[0, 0, 0, 0, 3][..], b"one", &[0, 0, 0, 0, 0]].concat();
     let server = Server::start(false, move |turn| match turn % 4 {
         0 => Reply::Grpc(200, body(), "0"),
@@ -408,7 +408,7 @@ fn server_tls(http2: bool) -> Arc<rustls::ServerConfig> {
     server_config(Arc::new(ServerCertificates::new(set)), http2)
 }
 
-/// What the server does with a request.
+/// Reaction of the server to a request.
 enum Reply {
     Body(u16, Vec<u8>),
     /// The same with `grpc-status` in trailers, or in the head if there is no body.
@@ -589,7 +589,7 @@ fn serve(stream: &mut dyn Peer, handler: &dyn Fn(u64) -> Reply, counts: &Counts)
     }
 }
 
-/// Sends what is left of a body. `true` if nothing is.
+/// Sends the rest of a body. `true` if it is complete.
 fn send(connection: &mut Connection, slot: usize, body: &mut Vec<u8>) -> bool {
     while !body.is_empty() {
         let count = connection.send_data(slot, body);

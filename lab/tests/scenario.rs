@@ -1,4 +1,4 @@
-//! Scenarios against a server that checks what it gets, over HTTP/1.1 and HTTP/2.
+//! Scenarios against a server that checks the requests, over HTTP/1.1 and HTTP/2.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 

@@ -1,4 +1,4 @@
-//! HTTP/2 frames that cost work and carry nothing, and streams that hold what they get.
+//! HTTP/2 frames that cost work and carry nothing, and streams that hold their input.
 
 use harness::frames::{
     ACK, CONTINUATION, DATA, END_HEADERS, END_STREAM, ENHANCE_YOUR_CALM, FLOW_CONTROL_ERROR,
@@ -43,7 +43,7 @@ fn empty_data_frames_end_their_connection() {
     target.serves_others_within(8 * MIB);
 }
 
-/// What the gateway ignores uses up the window that the stream had.
+/// Ignored payload uses up the window that the stream had.
 #[test]
 fn payload_for_a_stream_that_the_gateway_has_reset_ends_its_connection() {
     let mut target = Target::new();
@@ -102,7 +102,7 @@ fn streams_that_are_reset_at_once_end_their_connection() {
     assert!(requests < 2_000, "{requests} of {sent} requests reached the upstream");
 }
 
-/// "Made you reset": the client sends what the gateway must answer with a reset, and opens the next stream.
+/// "Made you reset": the client sends a frame that the gateway must answer with a reset, and opens the next stream.
 #[test]
 fn streams_that_the_gateway_is_made_to_reset_end_their_connection() {
     let mut target = Target::new();

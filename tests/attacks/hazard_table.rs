@@ -12,7 +12,7 @@ pub(crate) struct Hazard {
     pub(crate) fault: &'static str,
 }
 
-/// What the targets refer to.
+/// Artefacts that the targets refer to.
 pub(crate) const OTHERS: &str = r##"
 <sequence name="loops"><property name="a" value="b"/><sequence key="loops"/></sequence>
 <sequence name="handles" onError="handles"><throwError type="it" errorMessage="again"/></sequence>

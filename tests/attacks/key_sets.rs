@@ -7,7 +7,7 @@ use harness::{CannedResponse, Client, Files, Issuer, Upstream, wait_until};
 
 use crate::target::{MIB, Target, description};
 
-/// What the servers do in place of serving the keys of their issuers.
+/// Attacks of the servers, in place of the keys of their issuers.
 const BOMBS: [&str; 7] =
     ["endless", "large", "compressed", "many-keys", "deep", "huge-key", "redirection"];
 
@@ -27,7 +27,7 @@ fn bomb(name: &str, keys: &str) -> CannedResponse {
             CannedResponse::bytes(head.to_owned() + &chunk.repeat(32))
         }
         "large" => with("", &(keys.to_owned() + &" ".repeat(MIB.try_into().unwrap()))),
-        // It says what it is: nobody has asked for it.
+        // Compressed openly, though the gateway did not ask for it.
         "compressed" => with("Content-Encoding: gzip\r\n", "\x1f\u{8b}\x08"),
         "many-keys" => {
             let key = |n: u32| format!("{{\"kty\":\"EC\",\"kid\":\"{n}\"}},");

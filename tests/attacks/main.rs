@@ -1,5 +1,5 @@
 //! Attacks on the built program. Each test is one attack; while it lasts, others are served, and afterwards the memory
-//! is within a bound. docs/threat-model.md lists the attacks and what prevents them.
+//! is within a bound. docs/threat-model.md lists the attacks and the defences.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 mod connections;

@@ -1,8 +1,8 @@
-//! Messages that two parsers could read differently. What is hidden in one must never be served as a request.
+//! Messages that two parsers could read differently. Hidden parts must never be served as a request.
 
 use crate::target::{MIB, Target};
 
-/// Sends `attack`, which hides a request for `/b/hidden` from some parsers. Its connection gets one response with
+/// Sends `attack`, which hides a request for `/b/hidden` from some parsers. The connection gets one response with
 /// `status`, and is closed; the upstream never sees the hidden request.
 #[track_caller]
 fn check(target: &Target, attack: &str, status: u16) {

@@ -107,14 +107,14 @@ impl Target {
     }
 }
 
-/// An upstream that never responds, and keeps what it gets.
+/// An upstream that never responds, and keeps its requests.
 pub(crate) struct Silent {
     address: SocketAddr,
     received: Arc<Mutex<Vec<u8>>>,
 }
 
 impl Silent {
-    /// Its threads end with the gateway.
+    /// The upstream's threads end with the gateway.
     fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -134,13 +134,13 @@ impl Silent {
         Self { address, received }
     }
 
-    /// How often `text` is in what it got.
+    /// How often `text` is in the received bytes.
     pub(crate) fn count(&self, text: &str) -> usize {
         String::from_utf8_lossy(&self.received.lock().unwrap()).matches(text).count()
     }
 }
 
-/// `in` for `GET /x`; otherwise what `response` returns.
+/// `in` for `GET /x`; otherwise the result of `response`.
 pub(crate) fn responding(
     response: impl Fn(&harness::Request) -> CannedResponse + Send + Sync + 'static,
 ) -> Upstream {

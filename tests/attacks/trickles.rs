@@ -137,7 +137,7 @@ fn a_response_that_is_read_in_slow_bursts_ends_with_its_connection() {
 #[test]
 fn an_http2_response_whose_window_opens_in_slow_bursts_ends_with_its_stream() {
     const WINDOW: usize = 65_535;
-    /// Of what the upstream has sent, so much does not fit into the window.
+    /// Bytes of the upstream's response that do not fit into the window.
     const LEFT: usize = 34_465;
     let hostile = harness::Upstream::manual();
     let files = Files::new().gateway(KEYS);

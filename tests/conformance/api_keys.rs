@@ -167,7 +167,7 @@ fn each_failure_has_the_code_of_wso2() {
             ("/a/x", "X-Key: far;X-Forwarded-For: 192.0.2.1", "403 900908"),
         ],
     );
-    // Of two kinds, the token decides, as long as it is one.
+    // With two kinds, the token decides, as long as it is one.
     let read = format!("Authorization: {}", issuer.token().claim("scope", "read").bearer());
     check(
         &gateway,

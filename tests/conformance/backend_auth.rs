@@ -1,4 +1,4 @@
-//! With what the gateway authenticates itself at upstreams.
+//! Credentials of the gateway at upstreams.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,7 +23,7 @@ fn files(upstream: &Upstream, security: &str, credential: &str) -> Files {
     files.toml(&format!("[[credential]]\nname = \"orders\"\n{credential}\n"))
 }
 
-/// What the upstream got for the last request.
+/// The last request at the upstream.
 fn last(upstream: &Upstream, name: &str) -> (String, Vec<String>) {
     let request = upstream.requests().pop().unwrap();
     let lines = request.head.lines().filter_map(|line| line.split_once(": "));

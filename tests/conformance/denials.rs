@@ -92,7 +92,7 @@ fn deny_policies_block_apis_applications_users_and_addresses() {
     let blocked = gateway.fetch("GET /a/x", &ann).text();
     let expect = r#"{"code":"900805","message":"Message blocked","description":"You have been blocked from accessing the resource"}"#;
     assert_eq!(blocked, expect);
-    // Without a valid credential, nobody learns of it.
+    // Without a valid credential, a client does not learn of it.
     assert_eq!(gateway.fetch("GET /a/x", "").status_and_code(), "401 900902");
 }
 

@@ -1,4 +1,4 @@
-//! What Synapse's services say of themselves: `?wsdl` and `?swagger.json`.
+//! Descriptions of Synapse's services: `?wsdl` and `?swagger.json`.
 
 use harness::{CannedResponse, Client, Files, Gateway, Response, Upstream};
 
@@ -35,7 +35,7 @@ fn a_wsdl_is_published_with_the_address_of_its_proxy() {
         assert!(!text.contains("inside"), "{text}");
         assert!(response.head.contains("Content-Type: text/xml; charset=UTF-8\r\n"), "{text}");
     }
-    // What is no request for it is mediated.
+    // Other requests are mediated.
     for request in [
         "GET /services/a",
         "POST /services/a?wsdl",
@@ -44,7 +44,7 @@ fn a_wsdl_is_published_with_the_address_of_its_proxy() {
     ] {
         assert_eq!(gateway.fetch(request, "").text(), "mediated", "{request}");
     }
-    // One that publishes none has what Axis2 generates.
+    // A proxy that publishes none has the one of Axis2.
     let text = gateway.fetch("GET /services/c?wsdl", "").text();
     assert_eq!(text.matches("location=\"http://gateway/services/c\"").count(), 2, "{text}");
     assert!(text.contains("<wsdl:operation name=\"mediate\">"), "{text}");

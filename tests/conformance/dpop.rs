@@ -112,7 +112,7 @@ fn a_proof_is_for_one_method_url_token_and_key() {
         ("jwk", json!(null)),
         ("jwk", secret),
         ("jwk", private),
-        // Of another key: the signature does not verify.
+        // Another key: the signature does not verify.
         ("jwk", thief.jwk()),
         ("crit", json!(["exp"])),
     ] {

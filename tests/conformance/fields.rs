@@ -56,9 +56,9 @@ fn forwarded_fields_of_an_untrusted_client_are_removed() {
     check(false, sent, OURS);
 }
 
-/// Fields in which proxies pass on what they know of a client, and which upstreams behind them believe; by what they claim.
-/// Sources: RFC 9440, and the manuals of Apache, nginx, HAProxy, Envoy, IIS, Cloudflare, Fastly, Akamai and Azure Front Door;
-/// Symfony and Rack for methods and URLs.
+/// Fields in which proxies pass on facts about a client, and which upstreams behind them believe, grouped by claim.
+/// Sources: RFC 9440, and the manuals of Apache, nginx, HAProxy, Envoy, IIS, Cloudflare, Fastly, Akamai and Azure Front
+/// Door; Symfony and Rack for methods and URLs.
 #[rustfmt::skip]
 const CLAIMS: &[(&str, &[&str])] = &[
     ("an address", &[

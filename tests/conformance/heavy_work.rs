@@ -10,7 +10,7 @@ use tracing::Level;
 /// The line that stops its thread.
 const STOP: &str = "stop here";
 
-/// Where the name of the stopped thread goes, and what ends the stop.
+/// The channels for the name of the stopped thread, and for the end of the stop.
 static STOPPED: Mutex<Option<(Sender<String>, Receiver<()>)>> = Mutex::new(None);
 
 fn stop(value: &str) {

@@ -21,7 +21,7 @@ fn inbound_at(port: u16, attributes: &str, parameters: &str) -> String {
     )
 }
 
-/// A sequence, or what `kind` is, that responds with its name and what comes in.
+/// A sequence, or another artefact by `kind`, that responds with its name and its input.
 fn sequence(name: &str) -> String {
     format!("<sequence name=\"{name}\">{}</sequence>", says(name))
 }
@@ -55,7 +55,7 @@ fn on_a_port(artefacts: impl Fn(u16) -> String) -> (Gateway, u16) {
     for _ in 0..5 {
         let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let gateway = Gateway::mediating(&artefacts(free)).start();
-        // Somebody else may have it by now.
+        // Another process may have it by now.
         if gateway.inbound(free).is_some() {
             return (gateway, free);
         }

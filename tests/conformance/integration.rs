@@ -1,4 +1,4 @@
-//! Synapse's proxies and APIs on a listener of their own: each test is a sequence and what becomes of a message.
+//! Synapse's proxies and APIs on a listener of their own: each test is a sequence and the fate of a message.
 
 use harness::{CannedResponse, Gateway, Response, Upstream};
 use model::Http2Listeners;
@@ -309,7 +309,7 @@ fn a_failure_runs_the_fault_sequence_and_without_one_gets_its_code() {
     assert_eq!(post(&plain, "text/plain", "x").status_and_code(), "500 101503");
     let empty = proxy(&refusing, &format!("{ENDPOINT}<faultSequence/>"));
     assert_eq!(post(&empty, "text/plain", "x").status_and_code(), "500 101503");
-    // That of a new project for Micro Integrator.
+    // The fault sequence of a new project for Micro Integrator.
     let fault = "<sequence name=\"fault\"><log level=\"full\"><property name=\"MESSAGE\" value=\"Executing default sequence\"/>\
                  <property name=\"ERROR_CODE\" expression=\"get-property('ERROR_CODE')\"/></log><drop/></sequence>";
     let default = Gateway::mediating(&format!(
@@ -537,7 +537,7 @@ fn what_a_mediator_reads_is_not_compressed() {
         .map(|request| request.header("accept-encoding").is_some())
         .collect();
     assert_eq!(sent, [false, true, true]);
-    // What chooses before the request is sent sees it as it is sent.
+    // A filter before the request sees it as it is sent.
     let to =
         |path: &str| format!("<send><endpoint><address uri=\"HERE/{path}\"/></endpoint></send>");
     let choosing = proxy(
@@ -575,7 +575,7 @@ fn a_body_of_which_a_part_was_sent_is_not_sent_to_another_receiver() {
     let none = "<property name=\"NO_ENTITY_BODY\" value=\"true\" scope=\"axis2\"/>";
     for (steps, expect) in [
         ("", None),
-        // It was read, but it is still not what the client sent.
+        // It was read, but it is still not the client's.
         ("<log level=\"full\"/>", None),
         (new, Some("new")),
         (none, Some("")),

@@ -1,4 +1,4 @@
-//! What mediation does with bodies: how much it holds, what it reads, and what nobody reads.
+//! Bodies in mediation: held, read, and unread.
 
 use harness::{CannedResponse, Gateway, Response, Upstream, UpstreamConnection, wait_until};
 
@@ -170,8 +170,8 @@ fn a_client_that_leaves_while_it_uploads_ends_the_reading_of_the_response() {
     wait_until(|| gateway.metric("penstock_held_body_bytes", "") == 0);
 }
 
-/// Mediation in two branches: one reads and returns the response of `upstream`, the other one calls `beside` as often as
-/// `calls` says.
+/// Mediation in two branches: one reads and returns the response of `upstream`, the other one calls `beside` `calls`
+/// times.
 fn branches(upstream: &Upstream, (beside, calls): (&Upstream, usize)) -> Gateway {
     let call = format!("<call><endpoint><address uri=\"{}/\"/></endpoint></call>", beside.url());
     let sequence = format!(

@@ -1,4 +1,4 @@
-//! What mediation does with compressed bodies.
+//! Compressed bodies in mediation.
 
 use std::io::{Read as _, Write as _};
 
@@ -55,7 +55,7 @@ fn post_as(content_type: &str, gateway: &Gateway, coding: &str, body: &[u8]) -> 
     client.read()
 }
 
-/// An upstream whose response is compressed, whatever its client accepts.
+/// An upstream whose response is always compressed.
 fn compressing(body: &str) -> Upstream {
     let body = gzip(body);
     Upstream::responding(move |_| {
@@ -191,7 +191,7 @@ fn a_compressed_response_to_a_call_is_read() {
 #[test]
 fn a_coding_that_nobody_knows_passes_if_nobody_reads_the_body() {
     let upstream = Upstream::manual();
-    // Its body is held, since the client does not wait for the response.
+    // The body is held, since the client does not wait for the response.
     let passing = proxy(
         &upstream,
         &format!(

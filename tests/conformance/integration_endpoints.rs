@@ -1,4 +1,4 @@
-//! Endpoints of artefacts: groups, what suspends a member, what is sent again, and what the gateway responds itself.
+//! Endpoints of artefacts: groups, suspension of members, repeated requests, and responses of the gateway itself.
 
 use std::sync::Arc;
 

@@ -52,7 +52,7 @@ fn post(gateway: &Gateway, fields: &str, body: &str) -> Response {
     gateway.connect().fetch_with_body("POST /a/pets/7?q=1", fields, body)
 }
 
-/// What the service received, once.
+/// The only request that the service received.
 #[track_caller]
 fn received(service: &Upstream, line: &str) -> Value {
     let requests = service.requests();

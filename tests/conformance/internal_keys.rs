@@ -66,7 +66,7 @@ fn an_api_that_is_not_published_is_for_internal_keys_only() {
         ("GET /a/x", bearer(&token), "403 900908"),
         ("POST /a/x", bearer(&token), "403 900908"),
         ("POST /a/x", String::new(), "403 900908"),
-        // The key decides, and it is no token.
+        // The key decides, and it is not a token.
         ("GET /b/x", format!("{field}{}", bearer(&token.clone().expires_in_s(-1))), "200"),
         ("GET /b/x", format!("Internal-Key: a.b.c\r\n{}", bearer(&token)), "401 900901"),
         ("GET /b/x", bearer(&all), "401 900901"),

@@ -327,7 +327,7 @@ fn an_issuer_is_found_by_its_discovery_document() {
             "/realms/a/.well-known/openid-configuration" => CannedResponse::ok(&format!(
                 r#"{{"issuer":"{origin}/realms/a","jwks_uri":"{origin}/keys"}}"#
             )),
-            // That of another issuer.
+            // The document of another issuer.
             "/.well-known/oauth-authorization-server/b" => CannedResponse::ok(&format!(
                 r#"{{"issuer":"{origin}/realms/a","jwks_uri":"{origin}/keys"}}"#
             )),

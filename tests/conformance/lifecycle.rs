@@ -114,7 +114,7 @@ fn slow_clients_of_the_admin_port_give_way_to_new_ones() {
 fn a_drain_fails_readiness_first_then_idle_connections_close_and_new_ones_get_a_response() {
     let upstream = Upstream::manual();
     let gateway = Gateway::of(api("/a").open("GET /*").to(&upstream))
-        // What closes only then, closes too late for this test.
+        // A connection that closes only then closes too late for this test.
         .settings(|settings| settings.gateway.drain_s = 3_600)
         .start();
     let (address, admin) = (gateway.http(), gateway.admin());

@@ -1,4 +1,4 @@
-//! What a client and an endpoint see of Synapse's properties, sequences and endpoints.
+//! Synapse's properties, sequences and endpoints, as a client and an endpoint see them.
 
 use harness::{CannedResponse, Gateway, Upstream};
 

@@ -89,7 +89,7 @@ fn a_client_cannot_claim_a_certificate_in_a_field() {
     assert_eq!(upstream.requests()[0].header(FIELD), None);
 }
 
-/// As a load balancer that encrypts again what it forwards, and has a certificate of its own for that.
+/// As a load balancer that encrypts its requests again, with a certificate of its own.
 #[test]
 fn the_certificate_of_a_trusted_proxy_is_not_that_of_its_clients() {
     let (upstream, proxy) = (Upstream::fixed("served"), Identity::of(&["proxy.example"]));
@@ -188,7 +188,7 @@ fn a_trusted_proxy_sends_the_certificates_of_its_clients_in_a_field() {
             assert_eq!(found, expect, "{fields}");
         }
     }
-    // Upstreams get what was verified, and nothing else.
+    // Upstreams get the verified certificate, and nothing else.
     let expect = BASE64_STANDARD.encode(client.certificate());
     let before = upstream.requests().len();
     for fields in [in_pem(&client), in_base64(&unaccepted)] {
@@ -253,7 +253,7 @@ fn a_certificate_of_another_authority_or_none_where_it_is_required_fails_the_han
     assert_eq!(required.connect_tls_as(&client).fetch("GET /free/x", "").text(), "served");
 }
 
-/// Those that `authority` has issued.
+/// Clients whose certificates `authority` has issued.
 fn issued_by(authority: &Authority) -> TrustedClients {
     TrustedClients { issuers: vec![authority.der()], hashes: Vec::new() }
 }

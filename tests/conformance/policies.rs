@@ -1,4 +1,4 @@
-//! Policies of APIs: what an operation does to its messages besides forwarding them.
+//! Policies of APIs: changes of the messages of an operation.
 
 use harness::{CannedResponse, Files, Gateway, Issuer, Response, Upstream};
 use serde_json::json;
@@ -199,7 +199,7 @@ fn a_mirror_gets_a_copy_and_no_fault_of_it_reaches_the_client() {
     assert_eq!(post(&mirrored, "Content-Type: text/plain\r\n", "text").text(), "text");
     let copy = mirror.accept().request();
     assert_eq!((copy.line(), copy.text()), ("POST /m/pets/7 HTTP/1.1", "text".to_owned()));
-    // What it is encoded with is not looked at.
+    // The coding is not looked at.
     let encoded = "Content-Type: application/json\r\nContent-Encoding: br\r\n";
     assert_eq!(post(&mirrored, encoded, "no JSON").text(), "no JSON");
     let copy = mirror.accept().request();
@@ -491,7 +491,7 @@ fn the_example_of_every_policy_is_served() {
     let local = |text: &str| text.replace("http://127.0.0.1:8688", &upstream.url());
     let policies = local(include_str!("../../examples/policies.yaml"));
     let schemas = local(include_str!("../../examples/schemas.yaml"));
-    // Its line, where it can be read.
+    // The line of the problem, where it can be read.
     let (log, field) =
         ("addLogMessage, parameters: {logMessage:", "headerName: X-Log, headerValue:");
     let logs = policies.replace("/policies", "/logs").replace("title: Policies", "title: Logs");

@@ -324,7 +324,7 @@ fn bytes_of_both_bodies_are_counted_when_an_exchange_is_settled() {
     assert_eq!(refused.header("ratelimit-policy"), Some(policy));
 }
 
-/// A plan that limits what responses have in the header field `field`.
+/// A plan that limits the amounts in the header field `field` of responses.
 fn reported(name: &str, amount: u32, field: &str) -> String {
     format!(
         "[[plan]]\nname = \"{name}\"\n\
@@ -382,7 +382,7 @@ fn requests_in_progress_exceed_a_limit_of_what_responses_report() {
         })
         .collect();
     for (mut connection, client) in connections.into_iter().zip(&mut clients) {
-        // Of more digits than a number has.
+        // More digits than a number has.
         connection.send(
             "HTTP/1.1 200 OK\r\nX-Tokens-Used: 99999999999999999999999\r\nContent-Length: 0\r\n\r\n",
         );
@@ -435,7 +435,7 @@ fn bytes_of_a_tunnel_are_counted_while_it_is_open() {
     assert_eq!(client.read().status, 101);
     client.send("u".repeat(1_024));
     connection.read_exactly(1_024);
-    // The gateway counts the bytes right after it wrote them, before it reads what follows.
+    // The gateway counts the bytes right after it wrote them, before it reads more.
     connection.send("d");
     assert_eq!(client.read_exactly(1), b"d");
     assert_eq!(gateway.fetch("GET /a/x", &app).status_and_code(), "429 900804");
@@ -639,7 +639,7 @@ fn a_limit_may_count_each_value_of_a_field_a_parameter_or_a_claim_separately() {
         ("/header", of(json!("any"), "X-Tenant: b\r\n"), "200"),
         ("/header", of(json!("other"), "x-tenant:  a \r\n"), "429 900802"),
         ("/header", of(json!("any"), "X-Tenant: a\r\nX-Tenant: b\r\n"), "200"),
-        // Those without a value have one count.
+        // Requests without a value have one count.
         ("/header", token(json!("any")), "200"),
         ("/header", token(json!("other")), "429 900802"),
         ("/query?q=a", any.clone(), "200"),

@@ -1,4 +1,4 @@
-//! The response cache: what is served without asking the upstream again, and what never is.
+//! The response cache: responses that are served without asking the upstream again, and those that never are.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -88,7 +88,7 @@ fn send(gateway: &Gateway, method: &str, kind: &str, body: &str) -> Response {
     gateway.connect().fetch_with_body(&format!("{method} /a/pets/7"), &fields, body)
 }
 
-/// Of a request that is refused.
+/// The reason for a refused request.
 #[track_caller]
 fn check_refused(response: &Response, what: &str, case: &str) {
     let text = response.text();

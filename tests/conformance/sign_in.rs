@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 const SIGNED_OUT: &str = "401 900902";
 const KEY: &[u8] = b"a secret of a test, which has 32 bytes and more";
 
-/// What the provider is told to do.
+/// Behaviour of the provider.
 #[derive(Default)]
 struct Behaviour {
     /// More members of the next responses of the token endpoint.
@@ -33,7 +33,7 @@ struct Behaviour {
     forger: Option<Issuer>,
 }
 
-/// An OpenID Connect provider. Its codes are the nonces of the ID tokens that it will issue.
+/// An OpenID Connect provider whose codes are the nonces of the ID tokens that it will issue.
 struct Provider {
     server: Upstream,
     issuer: Arc<OnceLock<Issuer>>,
@@ -266,7 +266,7 @@ fn a_response_of_the_provider_is_for_the_browser_that_asked_and_once() {
     }
     assert_eq!(victim.open(&callback(&own)).status, 303);
     assert_eq!(victim.open(&callback(&own)).status_and_code(), "403 403", "replayed");
-    // What the provider has refused, or another one has responded.
+    // A refusal of the provider, or a response of another one.
     for more in ["&error=access_denied", "&iss=https%3A%2F%2Fother.example"] {
         let sent = sent_away(&attacker.open("/a/x"));
         let response = attacker.open(&format!("{}{more}", callback(&sent)));
@@ -464,7 +464,7 @@ fn a_user_whose_token_is_rejected_signs_in_again_but_not_at_once() {
     let (provider, upstream) = (Provider::start(), Upstream::fixed("served"));
     let gateway = Arc::new(builder(&provider, &upstream).start());
     let mut browser = browser(&gateway);
-    // The provider's clock is slow, or its token is valid for less time than it says.
+    // The provider's clock is slow, or its token is valid for less time than `expires_in`.
     let expired = provider.issuer().token().claim("exp", now_s() - 600).sign();
     provider.tell(|told| told.members.push(("access_token", json!(expired))));
     sign_in(&mut browser);
@@ -491,7 +491,7 @@ fn browsers_without_a_session_cause_few_requests_to_the_provider_at_a_time() {
     assert_eq!(provider.server.requests().len(), 1, "the discovery document");
     browser.store(&responses[0]);
     let callback = callback(&sent_away(&responses[0]));
-    // Its responses wait for this.
+    // The provider's responses wait for this.
     let held = provider.behaviour.lock().unwrap();
     let head = browser.head(&format!("GET {callback}"), "");
     for client in &mut clients {

@@ -187,7 +187,7 @@ fn the_slowest_client_gives_way_to_one_that_waits() {
         .send("POST /a/x HTTP/1.1\r\nHost: me\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n");
     let mut slow = upstream.accept();
     slow.request_head();
-    // Its upstream is slow, not the client.
+    // The upstream is slow, not the client.
     let mut waiting = gateway.connect();
     waiting.send(GET);
     let mut patient = upstream.accept();

@@ -1,6 +1,6 @@
 //! Secrets in HashiCorp Vault, for credentials that upstreams get.
 //!
-//! [`Contract`] responds as Vault's API documentation says.
+//! [`Contract`] responds as in Vault's API documentation.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};

@@ -20,7 +20,7 @@ impl Default for ProofKey {
 }
 
 impl ProofKey {
-    /// What the `cnf` of its tokens is.
+    /// The `cnf` of its tokens.
     #[must_use]
     pub fn confirmation(&self) -> Value {
         json!({ "jkt": self.0.thumbprint().unwrap() })

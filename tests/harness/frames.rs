@@ -1,4 +1,4 @@
-//! HTTP/2 by single frames, for what no client library sends.
+//! HTTP/2 by single frames, for input that no client library sends.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};

@@ -102,7 +102,7 @@ impl Builder {
         self
     }
 
-    /// What the expressions of its artefacts read as `configs.NAME`.
+    /// The values that expressions of its artefacts read as `configs.NAME`.
     #[must_use]
     pub fn config(mut self, name: &str, value: &str) -> Self {
         for artefact in &mut self.artefacts.artefacts {
@@ -347,7 +347,7 @@ impl Gateway {
         self.running.apply(&Snapshot { revision, apis, ..self.snapshot.clone() });
     }
 
-    /// Replaces the artefacts, each a file and what is in it, from the next request on.
+    /// Replaces the artefacts, each a file and its text, from the next request on.
     pub fn apply_artefacts(&self, files: &[(&str, &str)]) {
         let artefacts = files.iter().map(|(file, artefacts)| artefact(file, artefacts)).collect();
         self.apply_set(ArtefactSet { artefacts, ..ArtefactSet::default() });
@@ -376,7 +376,7 @@ impl Gateway {
         loop {
             running = match Arc::try_unwrap(running) {
                 Ok(gateway) => return gateway.drain() == 0,
-                // Whoever answers a question holds it for a moment.
+                // A thread that answers a question holds it for a moment.
                 Err(held) => held,
             };
             assert!(begun.elapsed() < PATIENCE, "no other reference");
@@ -408,7 +408,7 @@ pub fn artefact(file: &str, artefacts: &str) -> Artefact {
     }
 }
 
-/// Those of every gateway here, before changes.
+/// Settings of every gateway here, before changes.
 #[must_use]
 pub fn settings() -> Settings {
     let any = Some(SocketAddr::from(([127, 0, 0, 1], 0)));

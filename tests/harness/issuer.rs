@@ -93,14 +93,14 @@ impl Issuer {
         self
     }
 
-    /// Its tokens are API keys.
+    /// Makes the issuer's tokens API keys.
     #[must_use]
     pub fn api_keys(mut self) -> Self {
         self.api_keys = true;
         self
     }
 
-    /// Its tokens may be internal keys.
+    /// Lets the issuer's tokens be internal keys.
     #[must_use]
     pub fn internal_keys(mut self) -> Self {
         self.internal_keys = true;
@@ -138,7 +138,7 @@ impl Issuer {
         &self.iss
     }
 
-    /// Its public key as a JWKS document.
+    /// The issuer's public key as a JWKS document.
     #[must_use]
     pub fn jwks(&self) -> String {
         format!("{{\"keys\":[{}]}}", self.key.public_jwk(Some(&self.name)).unwrap())

@@ -142,7 +142,7 @@ impl Incoming {
         }
     }
 
-    /// Exactly `count` bytes, or what came before the end.
+    /// Exactly `count` bytes, or those before the end.
     pub(crate) fn exactly(&mut self, count: usize) -> Vec<u8> {
         while self.unread.len() < count && self.more() {}
         self.take(count.min(self.unread.len()))

@@ -56,11 +56,11 @@ struct Printed {
 
 #[derive(Debug, Default)]
 struct Output {
-    /// Of stdout and stderr. Apart, since the order of what came by two pipes is chance.
+    /// Texts of stdout and stderr, kept apart, since the order of bytes in two pipes is random.
     texts: [String; 2],
     /// Streams that are not at their end.
     open: usize,
-    /// Nobody reads the streams.
+    /// The streams are not read.
     paused: bool,
 }
 
@@ -157,7 +157,7 @@ impl Process {
         kilobytes.parse::<u64>().unwrap() * 1024
     }
 
-    /// Its process id.
+    /// The process id.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.child.id()
@@ -181,13 +181,13 @@ impl Process {
         output.contains(text)
     }
 
-    /// Stops or resumes reading its output, at the end of a line. Its pipes fill meanwhile.
+    /// Stops or resumes reading the output, at the end of a line. The pipes fill meanwhile.
     pub fn pause(&self, paused: bool) {
         self.printed.output.lock().unwrap().paused = paused;
         self.printed.change.notify_all();
     }
 
-    /// Its output so far: stdout, then stderr.
+    /// The output so far: stdout, then stderr.
     #[must_use]
     pub fn text(&self) -> String {
         self.printed.output.lock().unwrap().texts.concat()

@@ -16,7 +16,7 @@ use crate::{PATIENCE, now_s};
 /// A certificate for some hosts, usually self-signed.
 #[derive(Clone, Debug)]
 pub struct Identity {
-    /// Those of its issuers may follow it.
+    /// The certificate in PEM; those of its issuers may follow.
     pub cert_pem: String,
     pub key_pem: String,
 }

@@ -142,13 +142,13 @@ impl Upstream {
         Self { address, tls: None, role: Role::Refusing { _held: held } }
     }
 
-    /// Its address.
+    /// The upstream's address.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Its endpoint in an API.
+    /// The upstream as an endpoint of an API.
     #[must_use]
     pub fn endpoint(&self) -> Endpoint {
         let (host, scheme) = match &self.tls {
@@ -164,7 +164,7 @@ impl Upstream {
         }
     }
 
-    /// Its URL in a file.
+    /// The upstream's URL in a file.
     #[must_use]
     pub fn url(&self) -> String {
         let endpoint = self.endpoint();

@@ -106,7 +106,7 @@ impl Http2Client {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        // The connection window covers what tests leave unread on some streams.
+        // The connection window covers the bytes that tests leave unread on some streams.
         let (streams, connection) = h2::client::Builder::new()
             .initial_connection_window_size(16 << 20)
             .handshake(stream)

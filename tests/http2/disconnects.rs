@@ -177,7 +177,7 @@ fn a_body_that_contradicts_its_length_is_rejected() {
     connection.request_head();
     stream.up.send_data(Bytes::from_static(b"abc"), true).unwrap();
     assert_eq!(stream.failure(), Some(Reason::PROTOCOL_ERROR));
-    // What came of the body may be on its way; its end never is.
+    // Parts of the body may be on their way; its end never is.
     let got = connection.read_until_close();
     assert!(got.len() < 5, "{got:?}");
 }

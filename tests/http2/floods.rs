@@ -32,7 +32,7 @@ fn control_frames_that_payload_earns_are_no_flood() {
     }
 }
 
-/// Padding hides the length of a message, and is no empty frame.
+/// Padding hides the length of a message, and is not an empty frame.
 #[test]
 fn padded_messages_are_no_flood() {
     let upstream = Upstream::echo();

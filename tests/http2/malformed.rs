@@ -1,4 +1,4 @@
-//! Requests that RFC 9113 calls malformed, and what HTTP/1.1 rejects as well.
+//! Requests that RFC 9113 calls malformed, and those that HTTP/1.1 rejects as well.
 
 use harness::frames::{DATA, END_HEADERS, END_STREAM, FrameClient, HEADERS, RST_STREAM, frame};
 use harness::{Gateway, Upstream, api};
@@ -18,7 +18,7 @@ fn block(fields: &[(&str, &str)]) -> Vec<u8> {
 const GOOD: [(&str, &str); 4] =
     [(":method", "POST"), (":scheme", "http"), (":path", "/a/x"), (":authority", "me")];
 
-/// The next frame that concerns a stream: its type, and what follows the header.
+/// The next frame that concerns a stream: its type, and its payload.
 fn next(client: &mut FrameClient) -> (u8, Vec<u8>) {
     loop {
         let (kind, payload) = client.read().expect("the connection stays open");

@@ -215,14 +215,14 @@ fn a_handshake_that_is_not_accepted_opens_no_tunnel() {
     }
 }
 
-/// What the client sent meanwhile is no request to the upstream.
+/// Bytes that the client sent meanwhile are not a request to the upstream.
 #[test]
 fn an_upstream_may_decline_and_gets_nothing_of_the_tunnel() {
     let upstream = Upstream::manual();
     let (_gateway, client) = start(&upstream);
     let mut stream = connect(&client, "/a/socket", "websocket", "");
     stream.send("GET /smuggled HTTP/1.1\r\nHost: me\r\n\r\n");
-    // Its 404 is behind those bytes.
+    // The 404 is behind those bytes.
     assert_eq!(client.fetch("GET /nowhere", &[]).status, 404);
     let mut connection = upstream.accept();
     connection.request();
@@ -290,7 +290,7 @@ fn a_drain_waits_for_the_end_of_a_tunnel() {
     assert_eq!(client.ended(), None);
 }
 
-/// Those of HTTP/1.1 are in tests/conformance/access_log.rs and quotas.rs.
+/// The tests for HTTP/1.1 are in tests/conformance/access_log.rs and quotas.rs.
 #[test]
 fn the_bytes_of_a_tunnel_are_logged_and_count_towards_quotas_while_it_is_open() {
     let folder = tempfile::tempdir().unwrap();
@@ -305,7 +305,7 @@ fn the_bytes_of_a_tunnel_are_logged_and_count_towards_quotas_while_it_is_open() 
     let (mut tunnel, mut connection) = Tunnel::open(&client, &upstream);
     tunnel.send(&[b'u'; 2_000]);
     connection.read_exactly(2_000);
-    // The gateway counts what it has moved before it reads more.
+    // The gateway counts the moved bytes before it reads more.
     connection.send([b'd'; 3_000]);
     tunnel.expect(&[b'd'; 3_000]);
     assert_eq!(client.fetch("GET /a/x", &[]).status, 429);

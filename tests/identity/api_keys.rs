@@ -1,4 +1,4 @@
-//! API keys from `/oauth2/apikey`, also by way of a gateway, and what they are good for.
+//! API keys from `/oauth2/apikey`, also by way of a gateway, and their use.
 
 use std::time::Instant;
 

@@ -92,7 +92,7 @@ fn subscribe(manager: &KeyManager, name: &str, client_id: &str, plan: &str) {
     assert!([201, 204].contains(&response.status), "{}", response.text());
 }
 
-/// What a gateway keeps of the control plane.
+/// The data of the control plane that a gateway keeps.
 fn kept(files: &Files) -> String {
     std::fs::read_to_string(kept_file(files, "applications-").unwrap()).unwrap()
 }
@@ -226,7 +226,7 @@ fn a_plan_of_the_control_plane_is_live_at_gateways_also_after_restarts() {
     let of_orders = token(&manager, &orders);
     let upstream = Upstream::fixed("from the upstream");
     let (files, process) = gateway(&manager, (&own.0, &own.1), &upstream);
-    // The plan comes after the application that names it. Its name ends like that of a file in another format.
+    // The plan comes after the application that names it. The plan's name ends like that of a file in another format.
     subscribe(&manager, "orders", &orders.0, "tiny.yaml");
     process.wait_for("there is no plan `tiny.yaml`");
     assert_eq!(put_plan(&manager, "Tiny.yaml", 2), 201);
@@ -236,7 +236,7 @@ fn a_plan_of_the_control_plane_is_live_at_gateways_also_after_restarts() {
     wait_for(&process, &of_orders, "200");
     assert_eq!(put_plan(&manager, "tiny.yaml", 1), 204);
     wait_for(&process, &of_orders, "429 900804");
-    // Without the control plane, from what it keeps, which is written after a change is live.
+    // Without the control plane, from its kept data, which are written after a change is live.
     wait_until(|| kept(&files).replace('\\', "").contains(r#""requests":1}"#));
     drop(process);
     let stopped = manager.stop();
@@ -394,7 +394,7 @@ fn a_gateway_that_was_cut_off_for_20000_changes_gets_each_application_once() {
     process.signal(Signal::SIGCONT);
     wait_for(&process, &of_later, "200");
     assert_eq!(fetch(&process, &of_kept).status, 200);
-    // It went on where it was: what it kept is added to, by one entry for each application.
+    // It went on where it was: its kept data grow by one entry for each application.
     let begun = Instant::now();
     let added = loop {
         let after = kept(&files);

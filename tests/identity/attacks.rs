@@ -125,14 +125,14 @@ fn guesses_by_way_of_a_gateway_slow_the_address_that_sends_them() {
         let mut client = Client::connect_from([127, 0, 0, source].into(), gateway.address("http"));
         guess(&mut client, "POST /token", more)
     };
-    // What clients of the gateway say of themselves does not count.
+    // Claims of the gateway's clients about themselves do not count.
     assert!((0..60).any(|number| by_gateway(2, &claimed(number)) == 429));
     assert_eq!(by_gateway(3, ""), 401, "another address");
     let directly = |more: &str| guess(&mut manager.connect(), "POST /oauth2/token", more);
     // As the gateway does. The wait may be over by now; an address that has failed less is not slowed so soon.
     assert!((0..5).any(|_| directly("X-Forwarded-For: 127.0.0.2\r\n") == 429));
     assert_eq!(directly("X-Forwarded-For: 127.0.0.2, 127.0.0.4\r\n"), 401, "the last one counts");
-    // Whoever is not trusted is the client.
+    // A peer that is not trusted is the client.
     let strict = KeyManager::start();
     let path = "POST /oauth2/token";
     assert!((0..60).any(|number| guess(&mut strict.connect(), path, &claimed(number)) == 429));

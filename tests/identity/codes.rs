@@ -112,7 +112,7 @@ fn a_code_that_is_used_twice_revokes_its_tokens() {
     let login = (app.id.as_str(), app.secret.as_str());
     let token = text(&issued, "access_token");
     assert!(app.manager.is_active(login, &token));
-    // Whoever has the code alone can revoke nothing.
+    // The code alone revokes nothing.
     let wrong = VERIFIER.replace('d', "e");
     assert_eq!(error(&app.exchange(&code, &wrong)), "400 invalid_grant");
     assert!(app.manager.is_active(login, &token));
@@ -148,7 +148,7 @@ fn a_code_is_kept_while_there_are_tokens_that_its_replay_revokes_and_no_longer()
     };
     app.manager.sql("UPDATE codes SET expires_s = 1");
     assert_eq!(codes(&app.manager), 2);
-    // The first thing after a start is to remove what has expired.
+    // A start first removes expired rows.
     let App { manager, id, secret } = app;
     let manager = manager.restart();
     let app = App { manager, id, secret };

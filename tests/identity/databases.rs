@@ -228,7 +228,7 @@ fn a_login_under_way_when_the_password_changes_results_in_nothing(kind: Kind) {
         other.execute("BEGIN; UPDATE users SET password = CONCAT(password, ' new')");
         let response = std::thread::scope(|scope| {
             let signing_in = scope.spawn(|| manager.post(path, login, &form));
-            // The password was right, and what it results in is about to be stored.
+            // The password was right, and its result is about to be stored.
             wait_for_waiting(kind, &server, 1);
             other.execute("COMMIT");
             signing_in.join().unwrap()
@@ -419,7 +419,7 @@ fn a_migration_that_was_interrupted_is_continued_on_mariadb() {
 fn a_migration_that_fails_half_way_is_continued_when_its_cause_is_gone_on_mariadb() {
     let server = Server::start(Kind::MariaDb);
     works(&server);
-    // Somebody else's column is in the way of the second statement.
+    // A foreign column is in the way of the second statement.
     server.sql(&format!(
         "{UNDO} DELETE FROM schema_steps WHERE version = @last; \
          ALTER TABLE codes DROP COLUMN auth_s;"

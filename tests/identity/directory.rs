@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 pub(crate) const SUFFIX: &str = "dc=example,dc=org";
 
-/// Whoever binds as an entry without a password is admitted, as anonymous: a key manager that tried would take it for a
+/// A bind as an entry without a password is admitted, as anonymous: a key manager that tried would take it for a
 /// sign-in. `memberOf` is an attribute like any other here.
 const CONFIGURATION: &str = r#"
 include /etc/ldap/schema/core.schema
@@ -154,7 +154,7 @@ impl Slapd {
         run(self.folder.path(), "ldapmodify", &[&login[..], &["-f", "change.ldif"]].concat());
     }
 
-    /// Whether the server admits whoever binds as the entry `dn` with this password.
+    /// Whether the server admits a bind as the entry `dn` with this password.
     pub(crate) fn admits(&self, dn: &str, password: &str) -> bool {
         let url = format!("ldap://127.0.0.1:{}", self.port);
         let mut command = Command::new("ldapwhoami");

@@ -108,7 +108,7 @@ fn the_refresh_token_of_a_public_client_and_userinfo_need_the_key() {
     let form = format!("user_code={code}&username=admin&password={password}&decision=allow");
     assert_eq!(manager.post("/oauth2/device", None, &form).status, 200);
     let (key, thief) = (ProofKey::default(), ProofKey::default());
-    // Nobody takes rows of a public client by proofs for codes that do not exist.
+    // Proofs for codes that do not exist take no rows of a public client.
     let invented = format!("client_id={id}&grant_type={DEVICE}&device_code=invented");
     assert_eq!(error(&post(&manager, &proof(&thief, TOKEN), &invented)), "400 invalid_grant");
     assert_eq!(manager.sql("SELECT COUNT(*) FROM revoked").trim(), "0");

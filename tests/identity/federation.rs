@@ -18,7 +18,7 @@ const ANN: &str = "&username=ann&password=correct+horse+battery&decision=allow";
 
 struct Setup {
     provider: KeyManager,
-    /// Of the provider.
+    /// Origin of the provider.
     origin: String,
     manager: KeyManager,
     id: String,
@@ -136,7 +136,7 @@ impl Setup {
     }
 }
 
-/// What follows `start` in a redirection.
+/// The rest of a redirection after `start`.
 #[track_caller]
 fn target<'r>(response: &'r Response, start: &str) -> &'r str {
     assert_eq!(response.status, 303, "{}{}", response.head, response.text());
@@ -185,7 +185,7 @@ fn a_user_signs_in_at_a_provider_and_decides_here() {
     assert_eq!(info["roles"], json!(["reader"]));
     let (_, list) = setup.manager.command(&["user", "list"]);
     assert_eq!(list, "admin (admin)\ncorp/ann (corp): reader\n");
-    // There is no password of the user here.
+    // The user has no password here.
     let form = format!("{}&username=corp%2Fann&password=&decision=allow", setup.request());
     assert_eq!(setup.post(&form).status, 403);
 }
@@ -217,7 +217,7 @@ fn a_client_that_asks_for_a_new_sign_in_gets_one() {
 #[test]
 fn the_provider_proves_a_new_sign_in_and_the_client_learns_when_it_was() {
     let setup = Setup::new();
-    // What the provider knows: an hour ago, or nothing.
+    // The provider's `auth_time`: an hour ago, or absent.
     for (more, auth_s, why) in [
         ("&max_age=60", "auth_s - 3600", Some("the user signed in before `max_age`")),
         ("&prompt=login", "auth_s - 3600", Some("the user signed in before `max_age`")),
@@ -289,11 +289,11 @@ fn nobody_signs_in_with_the_response_of_another_sign_in() {
     check(&back.replace(&iss, "https%3A%2F%2Fevil.example"), "the response is from another issuer");
     let refused = back.replace("code=", "error=access_denied&x=");
     check(&refused, "the provider returned an error");
-    // The code of a sign-in of somebody else, who has a verifier of their own.
+    // The code of another person's sign-in, with a verifier of its own.
     let other = setup.sign_in(&setup.begin(&mut setup.browser()));
     let injected = back.replace(&parameter(&back, "code"), &parameter(&other, "code"));
     check(&injected, "status 400");
-    // Without the cookie: a link of somebody else.
+    // Without the cookie: a link of another person.
     let mut stranger = setup.browser();
     assert_eq!(stranger.open(&other).status, 403);
     // The right one, once.
@@ -341,7 +341,7 @@ fn the_proof_of_a_sign_in_is_for_its_user_and_its_request() {
     let device = setup.manager.post("/oauth2/device", None, &form);
     assert_eq!(device.status, 403, "the proof is for another page");
     setup.tokens(&proof);
-    // Somebody else has the name by now.
+    // Another person has the name by now.
     setup.manager.sql("UPDATE users SET created_s = created_s + 600 WHERE name = 'corp/ann'");
     let again = setup.post(&format!("{request}&signed_in={proof}&decision=allow"));
     assert_eq!(again.status, 403, "{}", again.text());

@@ -13,7 +13,7 @@ use crate::servers;
 
 pub(crate) const ISS: &str = "https://localhost:9443/oauth2/token";
 pub(crate) const PASSWORD: &str = "correct horse battery";
-/// Its request for a token.
+/// The client's request for a token.
 pub(crate) const SIGN_IN: &str =
     "grant_type=password&username=admin&password=correct+horse+battery";
 pub(crate) const CONTROL: &str = "[control]\nhttps = \"127.0.0.1:0\"\n\
@@ -27,7 +27,7 @@ pub(crate) struct KeyManager {
     pub(crate) process: Process,
 }
 
-/// [`CONTROL`], with what a database server needs if the tests run on one.
+/// [`CONTROL`], with the keys that a database server needs if the tests run on one.
 pub(crate) fn control() -> String {
     let keys = if servers::given().is_some() { "keys = [\"key.pem\"]\n" } else { "" };
     CONTROL.to_owned() + keys
@@ -58,7 +58,7 @@ impl KeyManager {
         Self::of(Files::new().toml(&(control() + toml)))
     }
 
-    /// On SQLite, whatever the other tests run on.
+    /// On SQLite, even if the other tests run on a server.
     pub(crate) fn on_sqlite() -> Self {
         Self::of(Files::new().toml(&format!("{CONTROL}[store]\nurl = \"sqlite:penstock.db\"\n")))
     }

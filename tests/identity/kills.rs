@@ -17,7 +17,7 @@ use crate::servers;
 /// Calls of the system, the files that they write (none: any), and how many of them come before the next that is tried.
 type Writes<'a> = (&'a str, &'a [&'a str], usize);
 
-/// What strace needs to end the program before one of its `writes`, from the first on.
+/// Arguments of strace to end the program before one of its `writes`, from the first on.
 fn ended_before(number: usize, (call, names, _): Writes<'_>, files: &Files) -> Vec<String> {
     let mut arguments =
         vec!["-f".to_owned(), "-o".to_owned(), files.path("calls").to_str().unwrap().to_owned()];
@@ -77,7 +77,7 @@ fn first_start(number: usize, writes: Writes<'_>) -> (Files, bool) {
     (files, is_killed)
 }
 
-/// What a first start leaves.
+/// The tables after a first start.
 fn tables(manager: &KeyManager) -> String {
     if servers::given().is_none() {
         assert_eq!(manager.sql("PRAGMA integrity_check").trim(), "ok");
@@ -176,7 +176,7 @@ impl Session {
             let fields = basic(Some((&session.login.0, &session.login.1)))
                 + "Content-Type: application/x-www-form-urlencoded\r\n";
             let mut client = session.manager.connect();
-            // Its handshake is over.
+            // The handshake is over.
             assert_eq!(client.fetch("GET /oauth2/jwks", "").status, 200);
             let strace = session.arm(number);
             let response = send(&mut client, path, &fields, &form);
@@ -235,7 +235,7 @@ fn send(client: &mut Client, path: &str, fields: &str, form: &str) -> Option<Val
 /// That strace gets to take hold of a program.
 const ATTEMPTS: usize = 50;
 
-/// Of SQLite's log, in bytes.
+/// Half a page of SQLite's log, in bytes.
 const HALF_A_PAGE: usize = 2_060;
 
 /// Ends `process` (SIGXFSZ) when it would make a file larger than this.
@@ -245,7 +245,7 @@ fn limit_files(process: &Process, bytes: &str) {
     assert!(command.status().expect("prlimit is installed").success());
 }
 
-/// With what it prints, which has to be kept open: strace ends if it cannot tell of another thread.
+/// A running strace with its output, which has to be kept open: strace ends if it cannot report another thread.
 struct Strace {
     child: Child,
     _printed: BufReader<ChildStderr>,
@@ -264,7 +264,7 @@ impl Strace {
         panic!("strace does not take hold of all threads");
     }
 
-    /// Of those that there are.
+    /// Attaches to the existing threads.
     fn of_threads(manager: &KeyManager, number: usize, writes: Writes<'_>) -> Self {
         let mut command = Command::new("strace");
         command.args(ended_before(number, writes, &manager.files));

@@ -266,7 +266,7 @@ fn what_changes_in_the_ldap_directory_changes_for_tokens_that_are_renewed() {
     let renewed = setup.refresh(&issued).unwrap();
     assert_eq!(claims(&renewed["access_token"])["roles"], json!(["reader"]));
 
-    // Somebody else gets the name.
+    // Another person gets the name.
     setup.server.modify(&format!(
         "{}\ndn: uid=ann,ou=people,{SUFFIX}\nchangetype: add\nobjectClass: inetOrgPerson\nuid: ann\n\
          cn: Another Ann\nsn: Another\nuserPassword: another password\n",

@@ -59,7 +59,7 @@ fn applications_of_listed_origins_may_read_responses_and_no_others() {
             assert_eq!(foreign.header("Vary"), Some("origin"));
         }
     }
-    // Pages and what administrators use are for no origin.
+    // Pages and administrators' endpoints are for no origin.
     for path in ["/oauth2/authorize", "/oauth2/introspect", "/client-registration/v0.17/register"] {
         let preflight = send(&format!("OPTIONS {path}"), own);
         assert_eq!((preflight.status, allowed(&preflight)), (405, None), "{path}");

@@ -19,7 +19,7 @@ use crate::servers::Server;
 const API_KEY: &str = "a-long-random-text";
 /// Requests of each connection to a gateway between two events.
 const REQUESTS: u64 = 40;
-/// What each writer has acknowledged before something is killed.
+/// Acknowledged writes of each writer before something is killed.
 const WRITES: usize = 4;
 
 #[test]
@@ -27,7 +27,7 @@ fn known_credentials_work_and_nothing_is_lost_while_the_key_manager_is_killed() 
     survives(KeyManager::start(), None);
 }
 
-/// Of `manager`, and of its database if that is a `server`.
+/// Outages of `manager`, and of its database if that is a `server`.
 pub(crate) fn survives(mut manager: KeyManager, mut server: Option<&mut Server>) {
     let own = manager.register(
         "gateway",
@@ -158,9 +158,9 @@ fn gateway(
 /// A client of the key manager that writes until a request is not acknowledged.
 struct Writer<'a> {
     client: Client,
-    /// Of no other one.
+    /// Unique name of the writer.
     name: String,
-    /// Of clients with opaque tokens and with JWTs.
+    /// Logins of clients with opaque tokens and with JWTs.
     logins: [&'a (String, String); 2],
     gateway: SocketAddr,
     acknowledged: Acknowledged,

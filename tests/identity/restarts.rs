@@ -1,4 +1,4 @@
-//! What is acknowledged survives `kill -9`; several instances share a database.
+//! Acknowledged writes survive `kill -9`; several instances share a database.
 
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;

@@ -261,7 +261,7 @@ fn a_removed_client_takes_all_its_tokens_along_at_every_gateway_also_after_resta
     for token in &removed {
         assert!(!manager.is_active(own, token));
     }
-    // One for each client, whatever the number of its tokens.
+    // One for each client, for any number of its tokens.
     let listed = success(&manager.connect().fetch("GET /oauth2/revocations", &basic(Some(own))));
     assert_eq!(listed["revoked"].as_array().map(Vec::len), Some(2), "{listed}");
     drop(manager);
@@ -269,7 +269,8 @@ fn a_removed_client_takes_all_its_tokens_along_at_every_gateway_also_after_resta
     wait_until_kept(&files, 2);
     drop(process);
     let process = Process::gateway(&files);
-    // Without the key manager, nobody can tell whose an opaque token is: only JWTs show that it is known.
+    // Without the key manager, the gateway does not know the client of an opaque token: only JWTs show that it is
+    // known.
     for token in removed.iter().filter(|token| token.contains('.')) {
         assert_eq!(fetch(&process, token).status_and_code(), "401 900901", "after a restart");
     }

@@ -90,7 +90,7 @@ impl Server {
         }
     }
 
-    /// Without waiting for the disk: what was written is there after `kill -9`.
+    /// Without waiting for the disk: writes survive `kill -9`.
     fn program(&self) -> Command {
         let (folder, port) = (self.path(""), self.port.to_string());
         let (cert, key) = (self.path("tls.crt"), self.path("tls.key"));
@@ -144,7 +144,7 @@ impl Server {
         format!("{}?{query}={authority}", self.url("penstock"))
     }
 
-    /// Its own certificate.
+    /// The server's own certificate.
     pub(crate) fn certificate(&self) -> String {
         self.path("tls.crt")
     }

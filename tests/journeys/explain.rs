@@ -1,4 +1,4 @@
-//! `penstock explain`: what artefacts do, as text and as a picture.
+//! `penstock explain`: the steps of artefacts, as text and as a picture.
 
 use harness::{Files, Process};
 
@@ -86,7 +86,7 @@ fn all_services_are_shown_and_targets_are_named() {
     }
 }
 
-/// All of examples/micro-integrator; `PENSTOCK_BLESS=1` writes what is expected.
+/// All of examples/micro-integrator; `PENSTOCK_BLESS=1` writes the expected output.
 #[test]
 fn the_examples_are_explained_as_before() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");

@@ -34,7 +34,7 @@ fn files() -> Files {
     files
 }
 
-/// What the program prints, stderr included.
+/// The output of the program, stderr included.
 #[track_caller]
 fn run(files: &Files, arguments: &[&str], code: i32) -> String {
     let (status, output) = Process::run(files.folder(), arguments);

@@ -45,7 +45,7 @@ fn ctrl_c_ends_a_measurement_with_a_report_of_what_was_measured() {
     let status = process.wait();
     let text = process.text();
     assert_eq!(status.code(), Some(0), "{text}");
-    // What makes figures unusable comes before them.
+    // Reasons that make figures unusable come before them.
     let (before, after) = text.split_once("error: interrupted: ").unwrap();
     assert!(after.contains("latency p99") && !before.contains("latency p99"), "{text}");
     let report: Value =

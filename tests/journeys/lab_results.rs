@@ -135,7 +135,7 @@ fn the_levels_of_a_knee_search_are_stored() {
             .contains("--expect applies to URLs")
     );
     assert!(output("bakend", &["--out", "new"], 2).contains("`backend`"));
-    // What is not served at any load is an error, not a level that was missed.
+    // A scenario that is not served at any load is an error, not a missed level.
     let unserved = output("backend", &["--out", "new", "--scenario", "passthrough"], 1);
     assert!(unserved.contains("backend does not support tls"), "{unserved}");
     assert!(!unserved.contains("missed") && !files.path("new").exists(), "{unserved}");

@@ -12,7 +12,7 @@ use lab::result::{CaseResult, State};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-/// Long enough for several samples of what processes use, even if the machine stops now and then.
+/// Long enough for several samples of processes, even if the machine stops now and then.
 const MEASURED: &str = "4s";
 
 /// `more` is added to `[matrix]`.
@@ -41,7 +41,7 @@ fn result(files: &Files, case: &str) -> CaseResult {
     CaseResult::read(&files.path(&file)).unwrap()
 }
 
-/// Whether there is a verdict, whatever it is. Lines of standard error may be between it and the counts.
+/// Whether there is any verdict. Lines of standard error may be between it and the counts.
 fn has_verdict(text: &str) -> bool {
     let verdicts = [" has the ", "Can't tell which ", " requests/s, p50 ", "No figure is usable"];
     let is_verdict =
@@ -236,7 +236,7 @@ fn an_interrupted_run_can_be_resumed() {
     let status = process.wait();
     assert_eq!(status.code(), Some(1), "{}", process.text());
     assert!(process.text().contains("--resume"), "{}", process.text());
-    // What was completed is reported.
+    // Completed cases are reported.
     let text = process.text();
     assert!(text.contains("\n1 measured (") && has_verdict(&text), "{text}");
     let folder = files.path("out/forward/backend/2_users/50B/0ms_sleep");
@@ -341,7 +341,7 @@ fn a_program_or_module_that_is_not_installed_is_not_served() {
     );
     let (_, text) = run_into(&files, "module", &[]);
     assert!(text.contains("absent: file `/no/module.so` does not exist"), "{text}");
-    // That of a shipped target has a command that installs it.
+    // The message about a shipped target has a command that installs it.
     files.write("envoy.toml", &target.replace("'absent'", "'envoy'"));
     files.write("suite.toml", &suite("'envoy.toml'", "'forward'", "300ms", ""));
     let (code, text) = run_into(&files, "envoy", &[]);

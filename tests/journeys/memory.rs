@@ -1,4 +1,4 @@
-//! What clients cost in memory, and that it is given back.
+//! Memory that clients cost, and its release.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -85,7 +85,7 @@ fn wait_for_memory(process: &Process, most: u64) {
 const ENDPOINTS: usize = 3;
 const CONNECTIONS_TO_EACH: usize = 23;
 const STREAMS: usize = ENDPOINTS * CONNECTIONS_TO_EACH * H2_STREAMS_MAX as usize;
-/// What 10,000 streams may cost is 64 MiB.
+/// 10,000 streams may cost 64 MiB.
 const STREAM_BYTES_MAX: u64 = 64 * MIB / 10_000;
 const BODY: usize = 1_000;
 

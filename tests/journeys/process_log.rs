@@ -6,7 +6,7 @@ use harness::{Client, Files, Process, Upstream, wait_until};
 use nix::sys::signal::Signal::SIGTERM;
 use socket2::{Domain, Socket, Type};
 
-/// An address that refuses connections. It stays bound, so that nobody else listens on it.
+/// An address that refuses connections. It stays bound, so that no other program listens on it.
 fn refused() -> (Socket, SocketAddr) {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
@@ -39,7 +39,7 @@ fn lost(process: &Process) -> u64 {
     value.parse().unwrap()
 }
 
-/// The gateway serves `/a` although its log, which nobody reads, is full.
+/// The gateway serves `/a` although its log, which is not read, is full.
 fn check_serves(process: &Process) {
     let mut client = Client::connect(process.address("http"));
     for _ in 0..100 {
@@ -48,7 +48,7 @@ fn check_serves(process: &Process) {
     provoke(process, 100);
 }
 
-/// A gateway with `/a` and `/dead`, and a log that nobody reads: full to the point of losing lines.
+/// A gateway with `/a` and `/dead`, and a log that is not read: full to the point of losing lines.
 fn unread(upstream: &Upstream, dead: SocketAddr) -> (Files, Process) {
     let mut files = Files::new()
         .api("a.yaml", &description("/a", &upstream.url(), ""))

@@ -55,7 +55,7 @@ fn every_command_that_exists_is_in_the_readme() {
     assert!(leaves >= 20, "{leaves}");
 }
 
-/// Of a command, from its help.
+/// The subcommands of a command, from its help.
 fn subcommands(command: &[String]) -> Vec<String> {
     let arguments: Vec<&str> = command.iter().map(String::as_str).chain(["--help"]).collect();
     let (code, help) = Process::run(&root(), &arguments);
@@ -78,7 +78,7 @@ fn every_file_that_the_readme_links_to_exists() {
     }
 }
 
-/// Commands that need no server, with what they print, in the blocks `console` of a page.
+/// Commands that need no server, with their output, in the blocks `console` of a page.
 fn quoted(page: &str) -> Vec<(String, String)> {
     let text = fs::read_to_string(root().join(page)).unwrap();
     let blocks = text.split("```console\n").skip(1).filter_map(|rest| rest.split("```").next());

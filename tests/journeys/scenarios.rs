@@ -1,4 +1,5 @@
-//! Every scenario of suites/micro-integrator.toml, once: what its upstream got, and the whole response (scenarios.txt).
+//! Every scenario of suites/micro-integrator.toml, once: the request at the upstream, and the whole response
+//! (scenarios.txt).
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -57,7 +58,7 @@ fn send(process: &Process, scenario: &Scenario, body: &str) -> Response {
     client.read()
 }
 
-/// What the upstream got, which may be several requests at once, and what the client gets.
+/// The requests at the upstream, of which there may be several at once, and the client's response.
 fn shown(title: &str, body: &str, sent: &[Request], response: &Response) -> String {
     let mut text = format!("== {title}\n");
     let mut bodies: Vec<_> = sent.iter().map(Request::text).collect();
@@ -82,7 +83,7 @@ fn shown(title: &str, body: &str, sent: &[Request], response: &Response) -> Stri
 #[test]
 fn every_scenario_has_its_whole_response_after_as_many_requests_as_it_says() {
     let suite = Suite::read(&root().join("suites/micro-integrator.toml")).unwrap();
-    // `forward` is what the others are compared with.
+    // The others are compared with `forward`.
     let scenarios: Vec<_> = suite.scenarios.iter().filter(|one| one.name != "forward").collect();
     assert_eq!(scenarios.len(), 23);
     let (files, upstream) = (Files::new(), Upstream::responding(echoed));

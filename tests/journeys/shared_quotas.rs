@@ -102,7 +102,7 @@ impl Drop for Redis {
     }
 }
 
-/// Of the tokens for `/many`.
+/// Issuer of the tokens for `/many`.
 static ISSUER: LazyLock<Issuer> = LazyLock::new(|| Issuer::new("staff"));
 
 /// A limit of requests that takes a while to be reached.
@@ -164,7 +164,7 @@ fn metric(gateway: &Process, name: &str) -> u64 {
     line.unwrap_or_else(|| panic!("no {name} in {page}")).parse().unwrap()
 }
 
-/// Waits until what was counted before is known to the others, and what they have counted here.
+/// Waits until the others know the earlier counts, and this gateway knows theirs.
 fn wait_for_reports(gateway: &Process, reports: u64) {
     while metric(gateway, "penstock_quota_reports_total") < reports {
         thread::yield_now();
@@ -218,7 +218,7 @@ fn two_gateways_share_a_limit_by_way_of_redis_and_survive_its_death() {
         for gateway in gateways {
             gateway.wait_for("Redis does not answer: this gateway counts alone");
             assert_eq!(metric(gateway, "penstock_quota_sharing{state=\"local\"}"), 1);
-            // What it knows still applies.
+            // The known counts still apply.
             check(gateway, 1, "429 900800");
         }
         redis.restart();
@@ -269,7 +269,7 @@ fn a_redis_that_stands_still_counts_as_away_until_it_answers_again() {
             thread::yield_now();
         }
     }
-    // What was reported before and after it stood still is counted once.
+    // Reports before and after the stop are counted once.
     redis.wait_for_sum(20);
     check(&a, 1, "429 900800");
     check(&b, 1, "429 900800");
@@ -307,7 +307,7 @@ fn redis_is_used_with_tls_and_a_password() {
 /// From the beginning of a request to its end.
 type Exchange = (Instant, Instant);
 
-/// Passes on what one gateway and Redis say to each other, and notes when. A gateway sends one report at a time.
+/// Passes on the messages of one gateway and Redis, and notes their times. A gateway sends one report at a time.
 fn observed(redis: &Redis) -> (SocketAddr, Arc<Mutex<Vec<Exchange>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

@@ -199,7 +199,7 @@ fn a_gateway_serves_by_the_plans_of_the_snapshot_until_their_file_is_back() {
         assert!(process.text().contains("its plans are those of the snapshot"), "{name}");
         assert_eq!(setup.answer(&process), "one");
         assert_ne!(setup.answer(&process), "one", "a second request exceeds the plan");
-        // Of the snapshots that this gateway writes, too.
+        // The sources stay in the snapshots that this gateway writes, too.
         until("the next snapshot is written", || setup.snapshot(2).exists());
         drop(process);
         let process = Process::gateway(&setup.files);

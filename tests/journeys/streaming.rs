@@ -5,7 +5,7 @@ use std::thread;
 use harness::{Client, Files, Process, Upstream};
 
 const BYTES: u64 = 2 * 1024 * 1024 * 1024;
-/// A thousandth of what passes, and more than all buffers of one connection each way.
+/// A thousandth of the bytes that pass, and more than all buffers of one connection each way.
 const GROWTH_BYTES_MAX: u64 = 2 * 1024 * 1024;
 
 #[test]

@@ -222,7 +222,7 @@ fn a_request_may_come_by_https() {
     }
 }
 
-/// `file.properties`, documents, the mapping of `[integration]`, and what mediators keep between messages.
+/// `file.properties`, documents, the mapping of `[integration]`, and the state that mediators keep between messages.
 #[test]
 fn artefacts_have_what_the_gateway_gives_them() {
     let hit = |expected: &str, body: &str| {

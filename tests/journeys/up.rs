@@ -92,7 +92,7 @@ fn check_curls(printed: &str) {
     let [http, https, many, order, denied] = responses.as_slice() else {
         panic!("five lines in {printed}")
     };
-    // Its plan allows 20 a minute, a part of which may be used.
+    // The application's plan allows 20 a minute, a part of which may be used.
     let (allowed, limited): (Vec<&str>, Vec<&str>) =
         many.split_whitespace().partition(|status| *status == "200");
     assert!(allowed.len() <= 20 && limited.len() >= 5, "{many}");
@@ -166,7 +166,7 @@ fn the_gateway_follows_its_key_manager_also_after_a_restart() {
     let sample = fs::read_to_string(folder.path().join("data dir/client")).unwrap();
     revoke(&printed, sample.trim(), &token(&printed));
 
-    // Its tokens are opaque, and its application is only in the database.
+    // The client's tokens are opaque, and its application is only in the database.
     let profile = r#"{"clientName": "mine", "owner": "admin", "grantType": "client_credentials",
         "saasApp": true, "tokenType": "OAUTH"}"#;
     let registered = control(&printed, admin, "client-registration/v0.17/register", &json(profile));

@@ -1,8 +1,8 @@
 //! The engines' side of `cargo xtask engines`; peer.c is that of libxml2 and libxslt.
 //!
-//! Both read commands from stdin, one per line with tab-separated words, and write one line each: the minimum time of one
-//! repetition in nanoseconds, and a checksum of the result, so that wrong results are noticed. `documents FOLDER` writes
-//! the documents; `mediators` writes what mediators cost.
+//! Both read commands from stdin, one per line with tab-separated words, and write one line each: the minimum time of
+//! one repetition in nanoseconds, and a checksum of the result, so that wrong results are noticed. `documents FOLDER`
+//! writes the documents; `mediators` writes the costs of mediators.
 //!
 //! Architecture invariant: one thread, the system's allocator as in the peer, and no state between commands.
 

@@ -1,4 +1,4 @@
-//! What each mediator costs, as `penstock explain` shows it: crates/mediation/src/outline/costs.rs.
+//! The cost of each mediator, as `penstock explain` shows it: crates/mediation/src/outline/costs.rs.
 //!
 //! The cost of a step is the CPU time of a run that ends with the response's bytes, minus that of the same run without
 //! the step. It includes reading the body and writing the changed one.
@@ -33,7 +33,7 @@ const fn case(element: &'static str, format: Format, full: &'static str) -> Case
     Case { element, format, base: RESPOND, full }
 }
 
-/// Of several cases of an element, the most expensive one counts.
+/// The most expensive case of an element counts.
 const CASES: &[Case] = &[
     Case {
         element: "aggregate",
@@ -179,7 +179,7 @@ pub(crate) fn costs() -> Output {
         let mut costs = [0; 3];
         let mut least = 0;
         for (cost, size) in costs.iter_mut().zip(SIZES) {
-            // What does not depend on the size varies by the precision of the measurement.
+            // A cost that does not depend on the size varies by the precision of the measurement.
             least = case.cost_ns(size)?.max(least);
             *cost = least;
         }
@@ -199,7 +199,7 @@ pub(crate) fn costs() -> Output {
 }
 
 impl Case {
-    /// Two significant digits, which is what a repetition confirms.
+    /// Rounded to two significant digits, the precision that repetitions confirm.
     fn cost_ns(&self, size: usize) -> Result<u64, Box<dyn std::error::Error>> {
         let body = if self.format == Format::Json {
             array_payload(size)

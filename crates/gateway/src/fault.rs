@@ -270,6 +270,16 @@ mod tests {
     }
 
     #[test]
+    fn the_manual_lists_every_code_of_a_fault() {
+        let manual = include_str!("../../../docs/error-codes.md");
+        let cells = manual.lines().filter_map(|line| line.strip_prefix('|')?.split('|').next());
+        let codes: Vec<&str> = cells.flat_map(|cell| cell.split(", ")).map(str::trim).collect();
+        for (code, ..) in RUNTIME {
+            assert!(codes.contains(&code.to_string().as_str()), "{code}");
+        }
+    }
+
+    #[test]
     fn an_upstream_fault_is_500_unless_fault_status_is_http() {
         let (authority, cause) = ("b:1".to_owned(), "refused".to_owned());
         let fault = Fault::Unreachable { authority, cause, is_local: false };

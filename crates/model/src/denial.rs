@@ -211,3 +211,24 @@ impl Denial {
             .expect("TABLE has a row for every denial: tested")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_manual_lists_the_code_and_the_status_of_every_denial() {
+        let manual = include_str!("../../../docs/error-codes.md");
+        for row in TABLE {
+            let code = row.code.to_string();
+            let status = row.status.to_string();
+            let is_listed = manual.lines().filter(|line| line.starts_with('|')).any(|line| {
+                let mut cells = line.split('|').skip(1);
+                let codes = cells.next().unwrap_or_default();
+                let has_code = codes.split(", ").any(|one| one.trim() == code);
+                has_code && (line.contains(&status) || code == status)
+            });
+            assert!(is_listed, "docs/error-codes.md has no row for {code} with {status}");
+        }
+    }
+}

@@ -94,7 +94,7 @@ fn keeping_alive(
     })
 }
 
-/// What can be checked before connecting.
+/// Checks that need no connection.
 pub(crate) fn check(options: &Options, agents: &[String]) -> Result<(), LoadError> {
     options.check()?;
     let usage = |text: String| Err(LoadError::Usage(text));
@@ -219,7 +219,7 @@ fn connect(name: &str, wait: Duration) -> io::Result<TcpStream> {
     Err(last)
 }
 
-/// Of several samples, the one with the shortest round trip is the most precise.
+/// The sample with the shortest round trip is the most precise.
 fn compare(
     writer: &mut FrameWriter,
     reader: &mut FrameReader,

@@ -1,11 +1,11 @@
 //! The connection between controller and agent: TLS 1.3, and length-prefixed frames of JSON.
 //!
-//! The agent's certificate is generated when it starts and trusted by nobody. Both sides prove instead that they know the
-//! shared secret: each sends an HMAC of the session's exported keying material, which differs between the two sessions of
-//! a man in the middle. TLS protects everything else.
+//! The agent's certificate is generated when it starts, and no peer trusts it. Both sides prove instead that they know
+//! the shared secret: each sends an HMAC of the session's exported keying material, which differs between the two
+//! sessions of a man in the middle. TLS protects everything else.
 //!
-//! Architecture invariant: nothing is parsed as JSON before the peer has proved that it knows the secret, and every length
-//! is limited.
+//! Architecture invariant: no byte is parsed as JSON before the peer has proved that it knows the secret, and every
+//! length is limited.
 
 use std::fmt::Display;
 use std::io::{self, Read, Write};
@@ -27,7 +27,7 @@ use crate::limits;
 const PROOF_BYTES: usize = 32;
 /// Label of the exported keying material (RFC 5705).
 const LABEL: &[u8] = b"EXPERIMENTAL penstock lab agent 4";
-/// In the agent's certificate. Nobody compares it.
+/// Host name in the agent's certificate, which is not compared.
 const NAME: &str = "penstock-lab-agent";
 
 /// The secret shared by controllers and agents.
@@ -109,8 +109,8 @@ pub(super) fn accept(
 
 const HANDSHAKE: Duration = Duration::from_millis(limits::HANDSHAKE_MS_MAX as u64);
 
-/// Performs the TLS handshake, then exchanges proofs of the secret, all within `wait`: a peer without the secret holds its
-/// place no longer, however slowly it sends.
+/// Performs the TLS handshake, then exchanges proofs of the secret, all within `wait`: a peer without the secret holds
+/// its place no longer, even if it sends slowly.
 fn authenticate(
     mut tls: Connection,
     tcp: TcpStream,
@@ -244,7 +244,7 @@ impl FrameWriter {
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         let mut tls = self.channel.tls();
-        // Less than what rustls buffers.
+        // Less than the buffer of rustls.
         for chunk in bytes.chunks(RECORD_BYTES) {
             tls.writer().write_all(chunk)?;
             self.channel.send_pending(&mut tls)?;
@@ -372,7 +372,7 @@ mod tests {
 
     #[test]
     fn a_man_in_the_middle_cannot_forward_proofs() {
-        // It has a TLS session with each side, and forwards what they send in them.
+        // The attacker has a TLS session with each side, and forwards the plaintext.
         let secret = Secret::new(SECRET).unwrap();
         let (controller, toward_controller) = sockets();
         let (toward_agent, agent) = sockets();

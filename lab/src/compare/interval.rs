@@ -53,7 +53,7 @@ pub fn ratio(samples: &Samples, confidence: Confidence) -> Option<Ratio> {
         _ => student::beyond(middle / error, freedom),
     };
     let (low, high) = ((middle - half).exp(), (middle + half).exp());
-    // The true difference is farther from 1 than the interval is wide, by what noise takes away in one of five cases.
+    // The true difference is farther from 1 than the interval is wide, by the noise of one in five cases.
     let one_sided = student::quantile(2.0 * (1.0 - POWER), freedom) * error;
     let smallest_effect = (half + one_sided).exp_m1();
     Some(Ratio { low, ratio: middle.exp(), high, chance, smallest_effect })
@@ -218,7 +218,7 @@ mod tests {
             let pairs = (0..10).map(|_| (1.0, effect * noisy())).collect();
             ratio(&Samples::Pairs(pairs), Confidence::Percent95).unwrap()
         };
-        // That of the noise, whatever the difference.
+        // The effect of noise alone, for any difference.
         let effect = (0..1_000).map(|_| compare(1.0).smallest_effect).sum::<f64>() / 1_000.0;
         let found = (0..1_000).filter(|_| compare(1.0 + effect).chance < 0.05).count();
         assert!((760..=840).contains(&found), "{found} of 1000 with an effect of {effect:.3}");

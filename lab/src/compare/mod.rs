@@ -60,7 +60,7 @@ pub struct Comparison {
     pub interleaved: bool,
     /// Why the case is not comparable, and the codes of the warnings that exclude results.
     pub note: String,
-    /// Of all results of the case, each once.
+    /// Warnings of all results of the case, each once.
     pub warnings: Vec<Warning>,
 }
 

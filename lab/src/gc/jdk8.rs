@@ -31,7 +31,7 @@ pub(super) fn read(text: &str) -> LogSummary {
 struct Open {
     /// Start of the text that is not yet in `own`.
     from: usize,
-    /// Its text without nested brackets.
+    /// Text of the collection without nested brackets.
     own: String,
     at_ms: Option<f64>,
     /// Whether one of its parts was the old generation.
@@ -73,7 +73,7 @@ impl Log {
         let rest = text.get(at + 1..).unwrap_or_default();
         let begins = rest.starts_with("GC ") || rest.starts_with("Full GC");
         if begins && timestamp::is_only_timestamps(line) && !rest.starts_with("GC concurrent") {
-            // A collection starts at the start of a line: whatever is still open was cut off.
+            // A collection starts at the start of a line: all that are still open were cut off.
             self.stack.clear();
         }
         if self.stack.len() >= DEPTH_MAX {

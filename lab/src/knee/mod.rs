@@ -137,8 +137,8 @@ fn options_at(options: &Options, by: By, level: f64) -> Options {
     options
 }
 
-/// The verdict on a level measured by a suite (`suite::knee`). A target that ended has missed the objective; of one that
-/// does not serve the scenario, nothing is known.
+/// The verdict on a level measured by a suite (`suite::knee`). A target that ended has missed the objective; one that
+/// does not serve the scenario has no verdict.
 #[must_use]
 pub fn judge_case(by: By, level: f64, slo: &Slo, found: &CaseResult) -> Probe {
     let warnings = validity::measured::warnings(found);
@@ -203,7 +203,7 @@ fn judge(by: By, level: f64, slo: &Slo, load: &Value, warnings: &[Warning]) -> P
 /// `missed` is the bound that was missed, `without_lag` whether a bound is missed even if the generator's lag is
 /// subtracted from the latencies.
 ///
-/// Errors of the measurement say nothing about the target. Its warnings make latencies look worse: a bound that is
+/// Errors of the measurement allow no conclusion about the target. Warnings make latencies look worse: a bound that is
 /// met is met, and one that is missed may have been missed because of them.
 fn verdict(
     warnings: &[Warning],
@@ -368,7 +368,7 @@ mod tests {
         let knee = knee.unwrap_or_else(|error| panic!("{error}"));
         assert_eq!((knee.met, knee.missed, knee.ended), (Some(20.0), Some(21.0), SearchEnd::Found));
         assert_eq!(reported, knee.probes.len());
-        // What was measured before an interruption is reported.
+        // Levels measured before an interruption are reported.
         let first_five = |level: f64| if level < 20.0 { measure(level) } else { Ok(None) };
         let part = search(range, first_five, |_| {}).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!((part.met, part.ended), (Some(16.0), SearchEnd::Interrupted));

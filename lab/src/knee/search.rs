@@ -20,7 +20,7 @@ pub struct Range {
 pub enum LevelVerdict {
     Met,
     Missed,
-    /// The measurement itself is invalid, so there is no verdict on the target.
+    /// The measurement itself is invalid, so the target has no verdict.
     Inconclusive,
 }
 

@@ -45,7 +45,7 @@ pub struct Outcome<'a> {
     pub rate_per_s: f64,
 }
 
-/// A bound and what was measured.
+/// A bound and the measured value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Threshold {
     /// As stated: `p99 > 20ms`.
@@ -193,7 +193,7 @@ impl fmt::Display for Slo {
     }
 }
 
-/// What a bound states.
+/// Relation that a bound requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sense {
     Holds,

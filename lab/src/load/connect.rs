@@ -1,4 +1,4 @@
-//! Connections to the target. Its address is resolved once; TLS as required by the URL.
+//! Connections to the target. The address is resolved once; TLS as required by the URL.
 
 use std::io;
 use std::net::SocketAddr;

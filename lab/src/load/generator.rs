@@ -281,7 +281,7 @@ impl Meter {
         Generator {
             busy: share(began.cpu_us, ended.cpu_us),
             waited: share(began.waited_us, ended.waited_us),
-            // Of the process: see `measure`.
+            // Set by `measure`, for the whole process.
             peak_rss_bytes: 0,
         }
     }

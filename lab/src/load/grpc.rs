@@ -1,7 +1,7 @@
 //! gRPC calls over HTTP/2: messages with a length prefix, and a status in the trailers. Messages are bytes: nothing here
 //! knows a `.proto` file.
 //!
-//! A call is one request, however many messages it sends and receives. Source: "gRPC over HTTP2", grpc/grpc.
+//! A call with any number of messages is one request. Source: "gRPC over HTTP2", grpc/grpc.
 
 use crate::limits;
 use crate::load::LoadError;

@@ -29,7 +29,7 @@ impl Metrics {
         let serve = move || {
             for stream in listener.incoming().flatten() {
                 let text = shared.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                // The error of a scraper that left concerns nobody else.
+                // A scraper that left does not affect others.
                 let _ = respond(stream, &text);
             }
         };

@@ -5,8 +5,8 @@
 //!   several users share with HTTP/2 ([`multiplex`]). Closed users send their next request when
 //!   the response is complete, as JMeter does in WSO2's published runs; in an open loop, requests are due on
 //!   a schedule, and the number of users is the maximum number of requests in flight.
-//! - A request is measured if its latency counts from within the measured time, even if it ends later. The
-//!   count divided by the time is therefore the offered rate, whatever the latency.
+//! - A request is measured if its latency counts from within the measured time, even if it ends later. The count
+//!   divided by the time is therefore the offered rate, at any latency.
 //! - Instead of one request, a [`scenario`] can define several.
 //! - Tokens are used in rotation by all users of a thread; n threads take every n-th token.
 //! - The latency of a closed user counts from the start of the request and includes connecting if the server
@@ -165,7 +165,7 @@ impl Measurement {
     }
 }
 
-/// What a measurement sends.
+/// Requests of a measurement.
 pub(crate) struct Requests {
     target: Destination,
     /// The request, or the WebSocket message.
@@ -178,7 +178,7 @@ pub(crate) struct Requests {
     pub(crate) settings: RunSettings,
 }
 
-/// What is to be sent, and the settings for the report.
+/// Prepares the requests, and the settings for the report.
 ///
 /// # Errors
 /// [`LoadError::Usage`]: the request is invalid.

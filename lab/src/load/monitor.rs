@@ -284,7 +284,7 @@ impl CpuTimes {
         }
     }
 
-    /// What was spent since the last time.
+    /// CPU time since the previous call.
     pub(crate) fn advance(&mut self, options: &Options) -> Self {
         let before = std::mem::replace(self, Self::now(options));
         self.since(before)

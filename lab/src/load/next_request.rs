@@ -28,7 +28,7 @@ pub(super) struct ScheduledStart {
     pub(super) is_overdue: bool,
 }
 
-/// What a user with a next request does.
+/// Action of a user with a next request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Decision {
     /// It asks again at this time.

@@ -78,8 +78,8 @@ pub enum Protocol {
     WebSocket,
 }
 
-/// Users that share an HTTP/2 connection, unless said otherwise: what servers are advised to allow.
-/// Source: RFC 9113 section 6.5.2.
+/// Default number of users that share an HTTP/2 connection, which servers are advised to allow. Source: RFC 9113
+/// section 6.5.2.
 pub const STREAMS: usize = 100;
 
 impl Protocol {

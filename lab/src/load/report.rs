@@ -130,7 +130,7 @@ pub struct Report {
     pub messages_received: u64,
     /// Requests that finished, including the warm-up; the target's own count should be the same.
     pub requests_in_all: u64,
-    /// Those of `requests_in_all` that failed.
+    /// Failed requests among `requests_in_all`.
     pub errors_in_all: u64,
     /// Rate x (mean latency + mean think time).
     pub users_by_littles_law: f64,
@@ -165,7 +165,7 @@ pub struct RequestReport {
 pub struct SeriesPoint {
     /// Since the start of the measured time.
     pub from_s: f64,
-    /// Its length.
+    /// Length of the interval, in seconds.
     pub seconds: f64,
     pub requests: u64,
     pub errors: u64,
@@ -211,7 +211,7 @@ pub struct AgentShare {
 pub struct OpenLoop {
     /// From the start to the end, of requests that were sent.
     pub service: Latency,
-    /// From the due time to the start, whatever the cause.
+    /// Time from the due time to the start, for any cause.
     pub late: Latency,
     /// Requests for which no connection was free at the due time.
     pub queued: u64,
@@ -227,7 +227,7 @@ pub(crate) struct Collected {
     /// CPU time of the process over the measured time, and the requests that finished in it.
     pub(crate) cpu_us: u64,
     pub(crate) finished: u64,
-    /// That of the target, if it runs on this machine and this process generated the load.
+    /// CPU time of the target, in microseconds, if it runs on this machine and this process generated the load.
     pub(crate) target_cpu_us: Option<u64>,
     pub(crate) generator: Generator,
     /// A message for each incomplete recording.

@@ -259,7 +259,7 @@ fn fields(
 const OWN_FIELDS: [&str; 2] = ["content-length", "transfer-encoding"];
 
 /// # Errors
-/// What is wrong with the field.
+/// The problem of the field.
 pub(super) fn check_header(name: &str, value: &str) -> Result<(), &'static str> {
     if !is_token(name) {
         return Err("invalid character in the name");

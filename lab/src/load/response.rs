@@ -303,7 +303,7 @@ fn see(search: &mut Option<Search>, captured: &mut Captured, body: &[u8]) {
     captured.add_body(body);
 }
 
-/// What is kept of a response, to extract values from it.
+/// Parts of a response from which values are extracted.
 #[derive(Debug, Default)]
 pub(crate) struct Captured {
     head: Option<Vec<u8>>,

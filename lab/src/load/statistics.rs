@@ -59,7 +59,7 @@ pub(crate) struct Traffic {
 pub(crate) struct Tally {
     /// Every finished request that was sent, including the warm-up.
     pub(crate) all: u64,
-    /// Those of `all` that failed.
+    /// Failed requests among `all`.
     pub(crate) all_errors: u64,
     pub(crate) warm_up: WarmUp,
     pub(crate) measured: Measured,

@@ -230,7 +230,7 @@ impl User {
     }
 }
 
-/// What reads the response.
+/// Reader of the response.
 enum Reader<'a> {
     Response(&'a mut ResponseReader),
     Message(&'a mut MessageReader),

@@ -22,7 +22,7 @@ use crate::load::search::Search;
 
 const VERSION: &str = "13";
 
-/// What all connections of a measurement have in common.
+/// Opening handshake of all connections of a measurement.
 pub(crate) struct Handshake {
     key: [u8; 16],
     mask: [u8; 4],
@@ -51,8 +51,7 @@ impl Handshake {
         Prepared::of_frame(message(payload, self.mask))
     }
 
-    /// Sends the opening handshake with token number `turn`, and reads its response. The error: why there is no
-    /// WebSocket.
+    /// Sends the opening handshake with token number `turn`, and reads its response. The error has the reason.
     pub(crate) async fn open(
         &self,
         stream: &mut Stream,
@@ -65,7 +64,7 @@ impl Handshake {
         let mut received = Vec::new();
         let mut head = ResponseHead::default();
         loop {
-            // Byte by byte: what follows the head is the first frame.
+            // Byte by byte: the bytes after the head are the first frame.
             received.push(stream.read_u8().await.map_err(|_| Outcome::Closed)?);
             if received.len() > limits::RESPONSE_HEAD_BYTES_MAX as usize {
                 return Err(Outcome::Protocol);

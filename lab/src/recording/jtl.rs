@@ -282,7 +282,7 @@ mod tests {
 
     #[test]
     fn every_outcome_gives_17_fields() {
-        // Each leads to another one, so that the compiler finds what is missing.
+        // Each leads to another one, so that the compiler finds missing outcomes.
         let next = |outcome: &Outcome| {
             Some(match outcome {
                 Outcome::Good => Outcome::Connect,

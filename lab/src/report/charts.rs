@@ -97,7 +97,7 @@ const P50_OVER_TIME: OverTime = OverTime { id: "p50-over-time", title: "Median o
 #[rustfmt::skip]
 const P99_OVER_TIME: OverTime = OverTime { id: "p99-over-time", title: "99th percentile over time",
     y_name: "99th percentile of response time (ms)", figures: Figures::Latency, key: "p99_ms", merge: largest };
-/// What is drawn in one picture, if there is one target.
+/// Charts of a single target, drawn in one picture.
 const LATENCY_OVER_TIME: [(&str, OverTime); 3] = [
     ("p50", P50_OVER_TIME),
     ("p99", P99_OVER_TIME),
@@ -350,8 +350,8 @@ impl<'a> Matrix<'a> {
         self.cells(None).into_iter().filter_map(of_cell).collect()
     }
 
-    /// The categories, and one line per target, of its usable repetition with the most points. Its name says which, if there
-    /// are several.
+    /// The categories, and one line per target, of its usable repetition with the most points. The name of the line has
+    /// the repetition's number, if there are several.
     fn lines_over_time(
         &self,
         place: Cell<'_>,
@@ -429,7 +429,7 @@ impl<'a> Matrix<'a> {
                             .map(|&name| published::series(published, at(name), &[bytes], figure));
                         series.extend(merged(found.collect()));
                     }
-                    // A bar on its own says no more than the table.
+                    // A bar on its own adds nothing to the table.
                     if series.iter().flat_map(|one| &one.points).flatten().count() < 2 {
                         continue;
                     }

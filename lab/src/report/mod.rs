@@ -3,7 +3,7 @@
 //! Reads `result.json` files and the histogram logs next to them. Every result goes through the current
 //! validity checks, even if it was measured with an earlier version.
 //!
-//! Architecture invariant: the page needs no network, and no figure is shown without its warnings. Its only script
+//! Architecture invariant: the page needs no network, and no figure is shown without its warnings. The only script
 //! sorts tables.
 
 pub mod chart;
@@ -39,7 +39,7 @@ pub enum ReportError {
     File { path: PathBuf, source: io::Error },
 }
 
-/// What was written.
+/// The written files.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Written {
     pub charts: usize,

@@ -1,5 +1,5 @@
 //! `report.html`: one file without network access. First the verdict and the ranking, then the warnings, the charts,
-//! and the tables. Its only script sorts tables; without it everything else works.
+//! and the tables. The only script sorts tables; without it everything else works.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -248,7 +248,8 @@ fn place_row((place, found): (usize, &Place)) -> [String; 5] {
     [found.target.clone(), ratio, interval, repetitions, short(found.median)]
 }
 
-/// Each warning once: what it concerns, in how many cases, and in which. Then what the page lacks.
+/// Each warning once: the figures it concerns, the number of cases, and their names. Then the parts that the page
+/// lacks.
 fn write_warnings(out: &mut String, views: &[CaseView], left_out: &[String]) -> fmt::Result {
     let mut codes: Vec<&str> =
         views.iter().flat_map(|view| &view.warnings).map(|warning| warning.code.as_str()).collect();
@@ -339,7 +340,7 @@ fn write_environment(out: &mut String, views: &[CaseView]) -> fmt::Result {
     )
 }
 
-/// The cells of a row, before the remarks; what a warning has to concern to mark one.
+/// The cells of a row, before the remarks; a warning about the given figures marks a cell.
 type Cell = (&'static str, Option<Figures>, fn(&CaseView) -> String);
 
 const LATENCY: Option<Figures> = Some(Figures::Latency);

@@ -44,7 +44,7 @@ pub(super) struct Place {
 pub(super) struct RankedMetric {
     pub(super) name: &'static str,
     pub(super) unit: &'static str,
-    /// What the first target has: `the least CPU time per request`.
+    /// Advantage of the first target: `the least CPU time per request`.
     best: &'static str,
     more_is_better: bool,
     figures: Figures,
@@ -165,7 +165,7 @@ fn targets<'v>(
     (targets, usable)
 }
 
-/// The targets that can be compared, and on what. Begins with the target that shares cells with most others.
+/// The targets that can be compared, and their common cells. Begins with the target that shares cells with most others.
 fn shared<'v>(targets: &BTreeMap<String, Target<'v>>) -> (BTreeSet<String>, Block<'v>) {
     let overlap = |one: &Target<'v>, other: &Target<'v>| {
         one.figures.keys().filter(|cell| other.figures.contains_key(*cell)).count()
@@ -254,7 +254,7 @@ impl Ranking {
             return None;
         }
         let compared = || others.iter().filter_map(|place| Some((place, place.ratio?)));
-        // Without an interval, what would be printed as 1.00.
+        // Without an interval, a ratio that would be printed as 1.00.
         let is_one = |place: &Place| place.ratio.is_some_and(|ratio| (ratio - 1.0).abs() < 0.005);
         let same =
             |place: &Place| !place.significant && (place.interval.is_some() || is_one(place));

@@ -2,8 +2,8 @@
 //!
 //! A row has the medians of a case over the repetitions in which the figure is usable; `*` marks a figure that a
 //! warning concerns in all repetitions. Columns without a figure are left out. The table begins with the verdict, the
-//! command, the date and the machine, and ends with what failed or was not served, so that the document needs nothing
-//! else.
+//! command, the date and the machine, and ends with the failed cases and those not served, so that the document needs
+//! nothing else.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -59,7 +59,7 @@ const fn column(
     Column { name, figures, decimals, of }
 }
 
-/// What the CPU times of the rows are compared with.
+/// Reference of the CPU times of the rows.
 #[derive(Clone, Debug, Default)]
 pub struct References {
     /// In each cell, the first of these targets that has a figure there.
@@ -68,7 +68,7 @@ pub struct References {
     pub scenario: Option<String>,
 }
 
-/// Those that were measured.
+/// The measured references.
 enum Reference<'r> {
     Targets(&'r [String]),
     Scenario(&'r str),
@@ -124,11 +124,11 @@ pub fn table(views: &[CaseView], references: &References) -> String {
     out
 }
 
-/// What of each target failed or is not served, with the reason.
+/// The cases of each target that failed or are not served, with the reason.
 fn not_measured(views: &[CaseView]) -> String {
     let mut missing: BTreeMap<(bool, &str, &str), Vec<&Case>> = BTreeMap::new();
     for found in views.iter().map(CaseView::result).filter(|one| one.state != State::Measured) {
-        // Of a failure, the log follows.
+        // The reason of a failure is followed by its log.
         let reason = found.reason.iter().flat_map(|reason| reason.lines()).next();
         let is_served = found.state == State::Failed;
         let key = (!is_served, reason.unwrap_or_default(), found.case.target.as_str());
@@ -229,7 +229,7 @@ impl Group<'_> {
         self.views.first().map(|view| &view.result().case)
     }
 
-    /// What a case shares with those that it is compared with.
+    /// The key that a case shares with those that it is compared with.
     fn cell_of_matrix(&self) -> Option<(&str, u32, u64, u64)> {
         let case = self.case()?;
         Some((&case.scenario, case.users, case.payload_bytes, case.delay_ms))

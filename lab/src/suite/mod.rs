@@ -214,7 +214,7 @@ fn planned(suite: &Suite, case: &Case) -> Option<Duration> {
     is_served.then(|| suite.warm_up(target) + suite.time.measure)
 }
 
-/// Estimates the remaining time: what is planned, plus the average overhead of the cases so far.
+/// Estimates the remaining time: the planned time, plus the average overhead of the cases so far.
 struct Estimate {
     planned: Duration,
     to_measure: usize,

@@ -36,9 +36,9 @@ use crate::validity;
 const SETTLE_STEP: Duration = Duration::from_millis(50);
 /// How long the backend may take to start listening.
 const BACKEND_READY: Duration = Duration::from_secs(20);
-/// The measured time that has enough samples of what processes use.
+/// The measured time that has enough samples of the processes' use of CPU and memory.
 const SAMPLED_US_MIN: u64 = 1_000_000;
-/// Of the programs of shipped targets.
+/// Advice on how to install the programs of shipped targets.
 const HOW_TO_INSTALL: &str =
     "; `make bench-peers` installs it, into bench/peers/bin or /usr/sbin, one of which PATH lacks";
 const SHORT: &str =
@@ -163,7 +163,7 @@ impl<'r> Runner<'r> {
         Ok(Some(found))
     }
 
-    /// The inner error names what the target does not support.
+    /// The inner error names the unsupported feature.
     fn measure_if_served(
         &mut self,
         case: &Case,
@@ -263,7 +263,7 @@ impl<'r> Runner<'r> {
         }))
     }
 
-    /// Begins to count the requests at the backend, if the scenario says how many there should be.
+    /// Begins to count the requests at the backend, if the scenario sets their number.
     fn upstream_count(
         &self,
         scenario: &Scenario,
@@ -356,7 +356,7 @@ impl<'r> Runner<'r> {
         own.map_or_else(|| self.fixtures.tokens(tokens), Ok).map(Some)
     }
 
-    /// Of a closed loop, without tokens.
+    /// Options of a closed loop, without tokens.
     fn options(&self, case: &Case, scenario: &Scenario, url: String) -> Result<Options, CaseError> {
         let suite = self.suite;
         let mut headers: Vec<(String, String)> =

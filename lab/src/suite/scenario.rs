@@ -83,7 +83,7 @@ pub(crate) struct ScenarioEntry {
     upstream_requests: Option<UpstreamRequests>,
 }
 
-/// What a request of a scenario is.
+/// Kind of request of a scenario.
 #[derive(Clone, Copy, Debug, Default, Serialize, PartialEq, Eq, Hash)]
 #[serde(rename_all = "kebab-case")]
 pub enum Exchange {
@@ -164,7 +164,7 @@ pub enum ScenarioPayload {
     Object,
     /// The SOAP orders of the Micro Integrator's tests.
     BuyStocks,
-    /// So many of these orders without an envelope, whatever the sizes of the matrix.
+    /// This many orders without an envelope, for any size of the matrix.
     #[serde(rename = "20-elements")]
     Elements20,
     #[serde(rename = "50-elements")]
@@ -215,7 +215,7 @@ impl ScenarioPayload {
         }
     }
 
-    /// Its size, if that is not one of the matrix.
+    /// Size of the payload in bytes, if that is not one of the matrix.
     pub(crate) fn own_bytes(self) -> Option<u64> {
         u64::try_from(buy_stocks::make_elements(self.count()?).len()).ok()
     }
@@ -258,7 +258,7 @@ impl Scenario {
         self.needs.iter().any(|need| need == TLS)
     }
 
-    /// Its URL at a target's `http` or `https` URL.
+    /// URL of the scenario at a target's `http` or `https` URL.
     pub(crate) fn url(&self, base: &str) -> String {
         let url = format!("{}{}", base.trim_end_matches('/'), self.path);
         match self.exchange {

@@ -1,4 +1,4 @@
-//! Whether a target makes as many requests to the backend as its scenario says.
+//! Checks whether a target makes as many requests to the backend as its scenario requires.
 
 use std::io::Read;
 use std::net::SocketAddrV4;
@@ -15,7 +15,7 @@ use echo::REQUESTS_TARGET;
 pub(super) struct UpstreamCount {
     backend: SocketAddrV4,
     scenario: String,
-    /// What each request should make.
+    /// Required number of requests to the backend for each request.
     each: u64,
     before: u64,
 }

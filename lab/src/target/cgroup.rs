@@ -21,7 +21,7 @@ pub(crate) struct Group {
 
 impl Group {
     /// # Errors
-    /// There is no cgroup v2, it is not writable, or a controller is not available.
+    /// cgroup v2 is missing or not writable, or a controller is not available.
     pub(crate) fn create(
         name: &str,
         cpus: Option<f64>,

@@ -23,9 +23,9 @@ pub(crate) struct PartUsage {
 pub(crate) struct Interference {
     pub(crate) steal: f64,
     pub(crate) other: f64,
-    /// Of the CPU that lost most.
+    /// Steal time of the CPU that lost most.
     pub(crate) pinned_steal: f64,
-    /// Of the group of pinned CPUs that lost most. 0 if any part is not pinned.
+    /// CPU time of other processes on the group of pinned CPUs that lost most. 0 if any part is not pinned.
     pub(crate) pinned_other: f64,
 }
 

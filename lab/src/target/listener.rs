@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 /// State `LISTEN` in `/proc/net/tcp`. Source: `include/net/tcp_states.h` of Linux.
 const LISTEN: &str = "0A";
 
-/// The process that listens at `addr`, if that is an address of the loopback interface and the process may be inspected.
-/// Of several, such as the workers of one server, the first: the others are its children or siblings.
+/// The process that listens at `addr`, if that is an address of the loopback interface and the process may be
+/// inspected. If several listen, such as the workers of one server, the first: the others are its children or siblings.
 pub(crate) fn listening(addr: SocketAddr) -> Option<u32> {
     if !addr.ip().is_loopback() {
         return None;

@@ -182,8 +182,7 @@ impl Process {
         Pid::from_raw(i32::try_from(self.child.id()).unwrap_or(i32::MAX))
     }
 
-    /// Asks the program to end, kills what is left of its process group, and reaps the program last. `send`
-    /// is kill(2).
+    /// Asks the program to end, kills the rest of its process group, and reaps the program last. `send` is kill(2).
     fn end(&mut self, send: &mut dyn FnMut(Pid, Signal) -> nix::Result<()>) {
         let pid = self.process_id();
         let signal = match self.stop {
@@ -386,7 +385,7 @@ fn owned(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
 }
 
-/// There is no notification when a program starts listening or ends, so both are polled.
+/// Linux sends no notification when a program starts listening or ends, so both are polled.
 fn pause() {
     sleep(POLL);
 }

@@ -45,7 +45,7 @@ struct Shell {
 
 impl Reaper {
     /// # Errors
-    /// There is no shell.
+    /// The shell is missing.
     pub(crate) fn start() -> io::Result<Self> {
         let mut command = Command::new("sh");
         // Its own process group, so that Ctrl-C does not reach it; `/`, so that it does not keep a folder

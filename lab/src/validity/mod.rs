@@ -42,7 +42,7 @@ pub enum Finding {
 /// A validity check.
 pub struct Check {
     pub name: &'static str,
-    /// What it detects, in one line.
+    /// The problem that the check detects, in one line.
     pub detects: &'static str,
     pub severity: Severity,
     /// The figures that its warning concerns.

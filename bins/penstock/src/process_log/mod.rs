@@ -1,6 +1,6 @@
-//! The process log: what `tracing` reports, as lines on stderr.
+//! The process log: the events of `tracing`, as lines on stderr.
 //!
-//! No worker waits for stderr, which may be a pipe that nobody reads: a line goes to a bounded queue, and one thread
+//! No worker waits for stderr, which may be a pipe without a reader: a line goes to a bounded queue, and one thread
 //! writes. When the queue is full, lines are dropped and counted. A callsite that repeats itself is sampled.
 //!
 //! Architecture invariant: from [`ProcessLog::start`] to its end, nothing else in this process writes to stderr.
@@ -31,8 +31,8 @@ use self::repeats::{Admission, Repeated, Repeats};
 
 /// Targets of our own crates start with this.
 const OURS: &str = "penstock";
-/// Targets whose lines are not sampled: each line of `follow` is about a different file, those of mediators are what
-/// authors of artefacts want to see, and this module logs few lines.
+/// Targets whose lines are not sampled: each line of `follow` is about a different file, those of mediators are for
+/// authors of artefacts, and this module logs few lines.
 const NOT_SAMPLED: [&str; 3] = ["penstock_follow", "penstock_mediation::log", module_path!()];
 
 /// The target of panics, which are sampled.

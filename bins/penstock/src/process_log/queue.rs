@@ -22,7 +22,7 @@ struct Waiting {
     batch: Batch,
     /// Whether the writer has a batch that is not written yet.
     writing: bool,
-    /// Whether the writer should wake up even if there is no line.
+    /// Whether the writer should wake up even without a line.
     woken: bool,
 }
 
@@ -43,12 +43,12 @@ impl Queue {
         }
     }
 
-    /// Adds a line, or counts it as lost. Texts in it may come from a client: what follows a line end inside of it is
+    /// Adds a line, or counts it as lost. Texts in it may come from a client: text after a line end inside of it is
     /// indented, and blank lines are left out, so that nothing in it looks like another line.
     pub(super) fn push(&self, line: &[u8]) {
         let parts = line.split(|byte| matches!(byte, b'\n' | b'\r'));
         let parts = || parts.clone().filter(|part| !part.is_empty());
-        // There is no indent before the first, and a line end behind the last.
+        // The first part has no indent, and the last one a line end.
         let bytes: usize = parts().map(|part| part.len() + INDENT.len()).sum();
         let bytes = bytes.saturating_sub(INDENT.len() - b"\n".len());
         let mut waiting = self.lock();

@@ -6,7 +6,7 @@ use std::hash::Hash;
 /// One second, in microseconds.
 const WINDOW_US: u64 = 1_000_000;
 
-/// What the callsites have written recently. `K` identifies a callsite; there are as many as log statements.
+/// Recent lines of the callsites. `K` identifies a callsite; there are as many as log statements.
 #[derive(Debug)]
 pub(super) struct Repeats<K> {
     per_window_max: u32,
@@ -29,7 +29,7 @@ pub(super) struct Repeated<K> {
     pub(super) count: u64,
 }
 
-/// What happens to a line.
+/// Fate of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Admission {
     Written,
@@ -43,7 +43,7 @@ impl<K: Clone + Eq + Hash> Repeats<K> {
         Self { per_window_max, by_callsite: HashMap::new() }
     }
 
-    /// Decides what happens to one line of `callsite`.
+    /// Decides about one line of `callsite`.
     pub(super) fn admit(&mut self, callsite: &K, now_us: u64) -> Admission {
         let lines = self.by_callsite.entry(callsite.clone()).or_insert(Lines {
             window_start_us: now_us,
@@ -75,7 +75,7 @@ impl<K: Clone + Eq + Hash> Repeats<K> {
         }
     }
 
-    /// Takes what was counted in windows that have ended.
+    /// Takes the counts of windows that have ended.
     pub(super) fn report(&mut self, now_us: u64) -> Vec<Repeated<K>> {
         let ended =
             |lines: &&mut Lines<K>| now_us.saturating_sub(lines.window_start_us) >= WINDOW_US;

@@ -32,7 +32,7 @@ pub(super) struct Open {
     pub(super) has_served: bool,
     /// Writing failed; a response may explain why.
     is_broken: bool,
-    /// What was written may still be in the TLS session.
+    /// Written bytes may still be in the TLS session.
     is_unflushed: bool,
     /// When the server last sent something.
     pub(super) heard_us: u64,
@@ -70,7 +70,7 @@ impl Multiplexed {
         }));
     }
 
-    /// Writes what is to be sent. `true` if the socket accepted all of it.
+    /// Writes the pending bytes. `true` if the socket accepted all of it.
     pub(super) fn write(&mut self, cx: &mut task::Context<'_>) -> bool {
         let Link::Open(open) = &mut self.link else { return false };
         if open.is_broken || open.client.output().is_empty() && !open.is_unflushed {
@@ -94,7 +94,7 @@ impl Multiplexed {
         flushed.is_ready()
     }
 
-    /// Reads once and processes what was read. `false` if nothing was.
+    /// Reads once and processes the received bytes. `false` if there were none.
     pub(super) fn read(&mut self, cx: &mut task::Context<'_>) -> bool {
         READ_BUFFER.with_borrow_mut(|scratch| {
             let Link::Open(open) = &mut self.link else { return false };
@@ -171,7 +171,7 @@ impl Multiplexed {
         self.link = Link::Closed;
     }
 
-    /// There is no connection. All requests fail; their users pause.
+    /// Fails all requests for lack of a connection; their users pause.
     fn give_up(&mut self, outcome: Outcome) {
         self.fail_all(outcome, true, self.after_pause_us());
         self.sending.clear();

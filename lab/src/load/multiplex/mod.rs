@@ -4,8 +4,8 @@
 //! write system call. All responses of a read end at the same time, and a closed user's next request starts then.
 //!
 //! - A request that has to wait for a connection or for the server's limit of streams includes the wait.
-//! - If the server leaves (GOAWAY), what it still serves is completed; then a new connection is opened, and requests that
-//!   the server ignored are sent again.
+//! - If the server leaves (GOAWAY), the requests that it still serves are completed; then a new connection is opened,
+//!   and requests that the server ignored are sent again.
 
 mod link;
 
@@ -33,7 +33,7 @@ use crate::load::wake_timer::WakeTimer;
 use link::Link;
 pub(super) use link::probe;
 
-/// What the users of a connection share with others.
+/// State that the users of a connection share with others.
 pub(super) struct Context {
     pub(super) plan: Arc<Plan>,
     pub(super) state: Arc<ThreadState>,
@@ -64,7 +64,7 @@ pub(super) struct Multiplexed {
 /// A user, and its current request.
 struct User {
     free: IdleUser,
-    /// Its next request, if it is not time yet.
+    /// Next request of the user, if it is not due yet.
     next: Option<NextRequest>,
     phase: Phase,
     from_us: u64,
@@ -77,7 +77,7 @@ struct User {
     search: Option<Search>,
     session: Option<Session>,
     captured: Captured,
-    /// Of the response to a gRPC call.
+    /// Messages of the response to a gRPC call.
     messages: Option<Messages>,
 }
 
@@ -133,7 +133,7 @@ impl Multiplexed {
                 self.connect(cx);
             }
             self.send();
-            // What was written makes room for more.
+            // Written bytes make room for more.
             let has_room = self.write(cx);
             if !self.read(cx) && !has_room {
                 break;
@@ -259,7 +259,7 @@ impl Multiplexed {
         }
     }
 
-    /// What the server did. `bytes`: the input; `now_us`: when it was read.
+    /// Handles an event of the server. `bytes`: the input; `now_us`: when it was read.
     fn event(&mut self, event: ClientEvent, bytes: &[u8], now_us: u64) {
         let (slot, outcome) = match event {
             ClientEvent::Head { slot, status, ends } => {
@@ -478,7 +478,7 @@ impl User {
         self.messages = self.messages.take().map(|_| Messages::default());
     }
 
-    /// Its request; `shared`: that of users without a scenario.
+    /// The user's request; `shared`: the request of users without a scenario.
     fn prepared<'p>(&'p self, shared: &'p Prepared) -> &'p Prepared {
         self.session.as_ref().map_or(shared, Session::prepared)
     }

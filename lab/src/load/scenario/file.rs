@@ -44,7 +44,7 @@ pub(super) struct SequenceEntry {
 #[serde(deny_unknown_fields)]
 pub(super) struct RequestEntry {
     pub(super) name: Spanned<String>,
-    /// Of a request outside of a sequence.
+    /// Weight of a request outside of a sequence.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) weight: Option<Spanned<u32>>,
     #[serde(skip_serializing_if = "Option::is_none")]

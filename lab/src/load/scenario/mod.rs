@@ -214,7 +214,7 @@ fn fill<'v>(text: &str, value: &dyn Fn(&str) -> Option<&'v str>) -> Option<Strin
     filled.collect()
 }
 
-/// As [`fill`]; what a URL cannot contain is percent-encoded in the values.
+/// As [`fill`], with values percent-encoded for a URL.
 fn fill_encoded<'v>(text: &str, value: &dyn Fn(&str) -> Option<&'v str>) -> Option<String> {
     let filled = pieces(text).map(|piece| match piece {
         Piece::Text(text) => Some(text.to_owned()),
@@ -314,7 +314,7 @@ impl Session {
         Some(Search::new(fill(text, &value).unwrap_or_default().as_bytes()))
     }
 
-    /// What has to be kept of the response.
+    /// Parts of the response that values are extracted from.
     pub(crate) fn capture(&self) -> Captured {
         let extract = self.current().map(|step| step.extract.as_slice()).unwrap_or_default();
         let is_field = |(_, how): &(String, Extractor)| matches!(how, Extractor::Header(_));

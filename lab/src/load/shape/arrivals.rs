@@ -1,4 +1,4 @@
-//! Constant arrivals (open loop): request n is due n intervals after the start, whatever the target does.
+//! Constant arrivals (open loop): request n is due n intervals after the start, independent of the target.
 //!
 //! Any idle user takes the next request. While all connections are busy, due requests queue; they are sent as
 //! soon as a connection is free, and their latency counts from their due time.

@@ -5,8 +5,8 @@
 //!
 //! - *Closed*: a user's next request follows its last response ([`users`], [`think`]). A slow target gets
 //!   fewer requests, so slow periods are under-represented.
-//! - *Open*: requests are due on a schedule ([`arrivals`]), whatever the target does. Latency counts from the
-//!   due time and so includes any wait. [`poisson`]: the same at random times.
+//! - *Open*: requests are due on a schedule ([`arrivals`]), independent of the target. Latency counts from the due time
+//!   and so includes any wait. [`poisson`]: the same at random times.
 //! - *Ramp*: either of them, increasing over the measured time ([`ramp`]).
 //! - *Stages*: an open loop whose rate is held, changes or jumps, as written ([`stages`]).
 //!
@@ -89,7 +89,7 @@ pub const LOAD_SHAPES: &[ShapeInfo] = &[
 ];
 
 impl Shape {
-    /// Its name in [`LOAD_SHAPES`].
+    /// Name of the shape in [`LOAD_SHAPES`].
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -251,7 +251,7 @@ pub(crate) struct Timeline {
     pub(crate) users: usize,
 }
 
-/// One of several equal shares of the work: a generator thread, or an agent.
+/// A share of work that is divided equally: a generator thread, or an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Part {
     /// 0 to `of - 1`.
@@ -262,7 +262,7 @@ pub(crate) struct Part {
 impl Part {
     pub(crate) const WHOLE: Self = Self { index: 0, of: 1 };
 
-    /// Its share of `count` things; all shares add up to `count`.
+    /// The part's share of `count` things; all shares add up to `count`.
     pub(crate) fn share(self, count: u64) -> u64 {
         let of = (self.of as u64).max(1);
         count / of + u64::from((self.index as u64) < count % of)

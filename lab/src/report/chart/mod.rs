@@ -85,7 +85,7 @@ impl Chart {
         svg::draw(self, setting)
     }
 
-    /// What it has in common with others: its title without the case.
+    /// Kind of the chart: its title without the case.
     pub(in crate::report) fn kind(&self) -> &str {
         let kind = self.title.split(": ").next().unwrap_or_default();
         kind.split(" of ").next().unwrap_or_default()

@@ -47,7 +47,7 @@ const LEFT: f64 = 66.0;
 const RIGHT: f64 = 468.0;
 const TOP: f64 = 50.0;
 const BOTTOM: f64 = 250.0;
-/// Of the labels of categories, below the lowest label of the value axis.
+/// Height of the labels of categories, below the lowest label of the value axis.
 const CATEGORY: f64 = 19.0;
 /// Below the plot: category labels, and the name of the axis.
 const LEGEND: f64 = 302.0;
@@ -61,7 +61,7 @@ const TITLE_LINE: f64 = 16.0;
 const DIGIT: f64 = 7.7;
 /// Average width of a character of the labels.
 const CHARACTER: f64 = 6.8;
-/// Of a chart of rows: the bar with its gap, and the category's name.
+/// Height of a row: the bar with its gap, and the category's name.
 const ROW_BAR: f64 = 15.0;
 const ROW_NAME: f64 = 22.0;
 /// Ends of the longest row; its value follows.

@@ -35,7 +35,7 @@ pub fn from_curl(command: &str) -> Result<String, String> {
     call.scenario()
 }
 
-/// The name of an option, and what is joined to it: `-XPOST`, `--request=POST`, `-sS`.
+/// The name of an option, and the value joined to it: `-XPOST`, `--request=POST`, `-sS`.
 fn split_option(word: &str) -> Option<(&str, Option<&str>)> {
     if word.starts_with("--") {
         return Some(
@@ -142,7 +142,7 @@ impl Call {
             "-L" | "--location" => {
                 self.advise("redirects are not followed; add a request for each")
             }
-            // They concern curl's output only, or what is done with it.
+            // They concern curl's output only, or its use.
             "-s" | "--silent" | "-S" | "--show-error" | "-i" | "--include" | "-v" | "--verbose" => {
             }
             "-f" | "--fail" | "--http1.1" | "-O" | "--remote-name" | "-#" | "--progress-bar" => {}
@@ -285,7 +285,7 @@ mod tests {
         );
         check("curl 'h/' \\\n  --data-raw $'it\\'s\\u00e9' ", &["body = \"it's\u{e9}\""]);
         check("curl -I h/", &["method = \"HEAD\""]);
-        // What concerns curl's output is left out, and the rest of a group of flags is read.
+        // Flags about curl's output are left out, and the rest of a group of flags is read.
         check("curl -so /dev/null -w '%{time_total}' h/c", &["path = \"/c\""]);
         check("curl -sXDELETE --output=x h/d", &["method = \"DELETE\"", "path = \"/d\""]);
         check("curl -m 2.5 h/", &["# add --timeout 2.5s to the command"]);

@@ -1,7 +1,7 @@
-//! Scenario files made from what people have: a HAR file of a browser, a curl command, the examples of an OpenAPI
+//! Scenario files made from common sources: a HAR file of a browser, a curl command, the examples of an OpenAPI
 //! description.
 //!
-//! What a scenario cannot express is an error, or a comment at the beginning of the file that says what was left out.
+//! A feature that a scenario cannot express is an error, or is listed in a comment at the beginning of the file.
 
 mod curl;
 mod har;

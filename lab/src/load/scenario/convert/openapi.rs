@@ -64,7 +64,7 @@ struct Api<'r> {
 }
 
 impl<'r> Api<'r> {
-    /// What a `$ref` within the file points to.
+    /// The value that a `$ref` within the file points to.
     fn resolved(&self, mut value: &'r Value) -> &'r Value {
         for _ in 0..REFERENCES_MAX {
             let reference = value.get("$ref").and_then(Value::as_str);
@@ -77,7 +77,7 @@ impl<'r> Api<'r> {
         value
     }
 
-    /// The error names what has no example.
+    /// The error names the part without an example.
     fn request(&self, path: &str, item: &'r Value, operation: &'r Value) -> Result<Made, String> {
         let mut made = Made { path: path.to_owned(), headers: Vec::new(), body: None };
         let mut query = Vec::new();

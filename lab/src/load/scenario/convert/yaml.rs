@@ -5,7 +5,7 @@ use saphyr_parser::{Event, Parser, ScalarStyle};
 use serde_json::{Map, Value};
 
 /// # Errors
-/// Line, column and what is wrong.
+/// Line, column and problem.
 pub(super) fn read(text: &str) -> Result<Value, String> {
     let mut open: Vec<Open> = Vec::new();
     let mut root = None;
@@ -72,7 +72,7 @@ fn scalar(text: &str, style: ScalarStyle) -> Value {
         "" | "~" | "null" | "Null" | "NULL" => Value::Null,
         "true" | "True" | "TRUE" => Value::Bool(true),
         "false" | "False" | "FALSE" => Value::Bool(false),
-        // What JSON reads as a number is one in YAML.
+        // Numbers of JSON are numbers of YAML.
         _ => match serde_json::from_str(text) {
             Ok(Value::Number(number)) => Value::Number(number),
             Ok(_) | Err(_) => Value::String(text.to_owned()),
