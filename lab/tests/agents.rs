@@ -1,7 +1,5 @@
 //! Controllers and agents on the loopback interface.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};

@@ -4,8 +4,6 @@
 //! provides one. The report's only script sorts tables, so a page of the test loads it in frames, measures them, and
 //! puts the result into its title.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use crate::report_support;
 
 use std::fs;

@@ -4,8 +4,6 @@
 //! Ignored by a plain `cargo test`, since it needs Maven and, the first time, Maven Central; `make test-all` runs
 //! it if Maven is installed. The JMeter side is in `lab/jmeter/`.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;

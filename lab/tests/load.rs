@@ -1,7 +1,5 @@
 //! The load generator against well-behaved and misbehaving backends.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;

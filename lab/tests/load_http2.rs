@@ -1,7 +1,5 @@
 //! The load generator's HTTP/2 against a server in this process.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::Arc;

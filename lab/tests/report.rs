@@ -1,7 +1,5 @@
 //! The reports of a results folder.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use crate::report_support;
 
 use std::fs;

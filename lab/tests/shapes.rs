@@ -1,7 +1,6 @@
 //! Load shapes and recordings over real sockets: counts and fields. Timing is tested without a clock in
 //! src/load/shape.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
 #![allow(clippy::cast_possible_truncation, reason = "the figures are small")]
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};

@@ -2,8 +2,6 @@
 //! expected change. To check that something does not change, a test makes a
 //! later change (the fence) and waits for that.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot make its files has failed")]
-
 mod artefacts;
 
 use std::fs::{self, File};

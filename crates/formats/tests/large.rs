@@ -1,8 +1,6 @@
 //! A generated description with the size and shape of the largest public ones (13 MB of JSON, about
 //! 1,200 operations, deep schemas): what a strict JSON parser finds in it is what is served.
 
-#![allow(clippy::unwrap_used, reason = "an invalid document has to fail the test")]
-
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::LazyLock;

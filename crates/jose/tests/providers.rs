@@ -1,8 +1,6 @@
 //! The discovery documents and access tokens of identity providers, in their shapes, which docs/credentials.md describes.
 //!
 //! Source: the published documents and token references of Keycloak, Microsoft Entra ID, Okta and Auth0.
-#![allow(clippy::unwrap_used, reason = "tests")]
-
 use penstock_jose::{Claims, jwks_uri, sign_in_endpoints};
 
 /// The issuer, where its keys are, where its users sign in and out.

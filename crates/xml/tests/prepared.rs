@@ -1,7 +1,5 @@
 //! Prepared markup writes what its pieces would write one by one, or nothing.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::borrow::Cow;
 
 use penstock_xml::{

@@ -1,8 +1,6 @@
 //! The inventory of the recommendation, `data/features.cases`: each case has its result, and fails if its feature
 //! is disabled. docs/conformance.md presents this inventory.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
-
 use crate::cases;
 
 use std::collections::BTreeSet;

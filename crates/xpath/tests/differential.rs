@@ -4,8 +4,6 @@
 //! (`data/differences.cases`) are left out. Node-sets are compared without their order, which the reference
 //! evaluator of `src/properties` checks.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use crate::generate;
 use crate::xmllint;
 

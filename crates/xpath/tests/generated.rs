@@ -1,8 +1,6 @@
 //! Regression cases: generated documents and expressions with their results, `data/generated.cases`. They are also
 //! compared with the installed libxml2. `differential.rs` compares many more, which aren't stored.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
-
 use crate::cases;
 use crate::generate;
 use crate::xmllint;

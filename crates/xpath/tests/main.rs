@@ -1,5 +1,7 @@
 //! The integration tests of this crate, as one program: each module is about one part.
 
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
+
 mod cases;
 mod conformance;
 mod differential;

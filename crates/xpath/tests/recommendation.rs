@@ -1,7 +1,5 @@
 //! The recommendation, section by section: `data/core.cases` on `data/shop.xml`.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
-
 use crate::cases;
 
 use std::collections::BTreeSet;

@@ -1,8 +1,6 @@
 //! Generated stylesheets and documents, whose results must agree with those of `xsltproc`. All seeds are fixed. A few small
 //! ones are kept with their results in `data/generated.cases`, so that they are checked without `xsltproc` as well.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use crate::cases;
 use crate::generate;
 

@@ -1,7 +1,5 @@
 //! Stylesheets of several modules, other documents, messages and parameters.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use crate::cases;
 
 use std::sync::Mutex;

@@ -2,8 +2,6 @@
 //!
 //! For cases marked `libxslt differs` its result is different: `data/differences.cases` explains why, by section.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use crate::cases;
 
 use std::process::Command;
