@@ -44,31 +44,47 @@ endef
 DEB = $(TARGET_DIR)/packages/penstock_$(VERSION)_$(ARCH).deb
 IMAGE = $(TARGET_DIR)/packages/penstock-$(VERSION)-$(ARCH).oci.tar
 
-# Inputs per fuzz target in `make test`, always the same; seconds per fuzz target in `make fuzz`.
+# Inputs per fuzz target in `make test-all`, always the same; seconds per fuzz target in `make fuzz`.
 FUZZ_RUNS ?= 5000
 SECONDS_EACH ?= 60
-# Parts of `make test` that can be left out, for machines without valgrind, a browser, PostgreSQL, MariaDB, Redis or Maven.
-INSTRUCTIONS ?= yes
-BROWSER ?= yes
-POSTGRES ?= yes
-MARIADB ?= yes
-REDIS ?= yes
-LDAP ?= yes
 # Most tests wait for sockets or programs, so more of them run at a time than there are processors.
 export RUST_TEST_THREADS := $(or $(RUST_TEST_THREADS),$(shell echo $$((2 * $$(nproc)))))
-# With npm, Python 3, Go 1.24 and their registries: OAUTH_CLIENTS=yes. .ci/run says so if it finds them.
-OAUTH_CLIENTS ?= no
-VALKEY ?= $(if $(shell command -v valkey-server 2>/dev/null),yes,no)
-PACKAGES ?= yes
-JMETER ?= $(if $(shell command -v mvn 2>/dev/null),yes,no)
+
+# The suites of `make test-all`, and those that it leaves out if their programs are missing (OPTIONAL_SUITES) or if WITHOUT names
+# them; WITHOUT=instructions leaves out the instruction counts, in `make test` too. .ci/suites has the paths that each suite tests,
+# .ci/needs its programs. CI names in UNCHANGED the suites that it does not run.
+TEST_SUITES ?= browser builds fuzz jmeter ldap mariadb oauth-clients packages postgresql redis valkey
+OPTIONAL_SUITES = jmeter oauth-clients valkey
+WITHOUT ?=
+UNCHANGED ?=
+suite-browser = cargo test --workspace --test lab_tests -- --ignored browser
+suite-builds = cargo test --package penstock $(run-features)
+suite-fuzz = cargo xtask fuzz --runs $(FUZZ_RUNS)
+suite-jmeter = cargo test --workspace --test lab_tests -- --ignored jmeter
+suite-ldap = cargo test --workspace --test identity -- --ignored ldap
+suite-mariadb = cargo test --workspace --test identity -- --ignored mariadb
+suite-oauth-clients = cargo test --workspace --test identity -- --ignored oauth_clients
+suite-packages = make --no-print-directory packages-check
+suite-postgresql = cargo test --workspace --test identity -- --ignored postgresql
+suite-redis = cargo test --workspace --test journeys -- --ignored redis
+suite-valkey = PENSTOCK_TEST_REDIS=valkey-server cargo test --workspace --test journeys -- --ignored redis
+# $(call suite,NAME): its name and command, for .ci/steps.
+suite = "$(1)" "$(if $(filter $(1),$(WITHOUT)),skip: left out,$(if $(and $(filter $(1),$(OPTIONAL_SUITES)),$(shell \
+  .ci/needs $(1))),skip: programs are missing: $(shell .ci/needs $(1) | cut -d' ' -f2),$(suite-$(1))))"
+needed-suites = $(filter-out $(WITHOUT) $(OPTIONAL_SUITES),$(TEST_SUITES))
 
 # $(call need,COMMAND,PACKAGE): fails with the package's name if the command is missing.
 need = command -v $(1) >/dev/null 2>&1 || { echo >&2 "missing: $(1). On Debian: $(2)"; exit 1; }
-# $(call unless-no,VARIABLE,COMMAND): COMMAND, or with VARIABLE=no a step that .ci/steps reports as not run.
-unless-no = $(if $(filter no,$($(1))),skip: $(1)=no,$(2))
+# $(call need-parts,PART...): fails with the packages' names if programs that .ci/needs lists are missing.
+need-parts = @.ci/needs $(1) | while read -r part program package; do \
+  or=; [ $$part = test ] || or=" (or: make $@ WITHOUT='$$part ...')"; \
+  echo >&2 "missing for $$part: $$program. On Debian: apt-get install $$package$$or"; done
 
-.PHONY: help run release install deb image test test-quick check packages-check fuzz bench bench-peers bench-generator bench-engines \
-	compare profile bench-instructions build-needs test-needs
+# What `make run` includes.
+run-features = --no-default-features --features control,mimalloc
+
+.PHONY: help run release install deb image test test-all test-quick figures check packages-check fuzz bench bench-peers bench-generator bench-engines \
+	compare profile bench-instructions build-needs
 
 help: ## this list
 	@awk '/^##@ /{printf "\n%s\n", substr($$0, 5)} \
@@ -77,7 +93,7 @@ help: ## this list
 ##@ Use
 
 run: build-needs ## build quickly and start everything on this machine, with a sample API and a Synapse sample
-	cargo build --profile quick --package penstock --no-default-features --features control,mimalloc
+	cargo build --profile quick --package penstock $(run-features)
 	exec $(TARGET_DIR)/quick/penstock up $(ARGS)
 
 release: build-needs ## build the release: target/release/penstock
@@ -104,28 +120,24 @@ image: build-needs ## build a container image as an OCI archive, from a static b
 
 ##@ Develop
 
-test: test-needs ## all checks and tests, with fixed random seeds; CI runs this
-	@.ci/steps $(check-steps) \
-	  "the build of make run" "$(if $(filter no,$(PACKAGES)),$(check-run),skip: the step packages builds it)" \
-	  $(build-and-test-steps) \
-	  "documentation tests" "cargo test --workspace --doc" \
-	  "report in a browser" "$(call unless-no,BROWSER,cargo test --workspace --test browser -- --ignored)" \
-	  "+PostgreSQL" "$(call unless-no,POSTGRES,cargo test --workspace --test identity -- --ignored postgresql)" \
-	  "+Redis" "$(call unless-no,REDIS,cargo test --workspace --test journeys -- --ignored redis)" \
-	  "+Valkey" "$(call unless-no,VALKEY,PENSTOCK_TEST_REDIS=valkey-server cargo test --workspace --test journeys -- --ignored redis)" \
-	  "+OAuth clients" "$(call unless-no,OAUTH_CLIENTS,cargo test --workspace --test identity -- --ignored oauth_clients)" \
-	  "MariaDB" "$(call unless-no,MARIADB,cargo test --workspace --test identity -- --ignored mariadb)" \
-	  "+LDAP" "$(call unless-no,LDAP,cargo test --workspace --test identity -- --ignored ldap)" \
-	  "+results in JMeter" "$(call unless-no,JMETER,cargo test --workspace --test jmeter -- --ignored)" \
-	  "fuzz targets" "cargo xtask fuzz --runs $(FUZZ_RUNS)" \
-	  "+instruction counts" "$(call unless-no,INSTRUCTIONS,cargo xtask instructions)" \
-	  "+packages" "$(call unless-no,PACKAGES,make --no-print-directory packages-check)"
+test: ## all that must pass for a change to be sound
+	$(call need-parts,test $(filter-out $(WITHOUT),instructions))
+	@CI_FIGURES_OUT=$(FIGURES) .ci/steps $(test-steps)
 
-test-quick: build-needs ## formatting and all tests except those in documentation
+test-all: ## `make test` and every suite: fuzz targets, packages, a browser, database servers; TEST_SUITES='fuzz ldap' WITHOUT=browser
+	$(call need-parts,test $(filter-out $(WITHOUT),instructions) $(needed-suites))
+	@CI_FIGURES_OUT=$(FIGURES) .ci/steps $(test-steps) -- $(foreach name,$(TEST_SUITES),$(call suite,$(name))) \
+	  $(foreach name,$(UNCHANGED),"$(name)" "skip: nothing that it tests has changed")
+
+test-quick: build-needs ## formatting and all tests
 	@.ci/steps "formatting" "cargo fmt --all -- --check" $(build-and-test-steps)
 
+# CI commits nothing, so this is the way into the repository for its figures.
+figures: ## keep the figures of the last `make test` or `make test-all` in .ci/figures: seconds, date and commit of each step
+	cp $(FIGURES) .ci/figures
+
 check: build-needs ## formatting, lints, direction rules, licences
-	@.ci/steps $(check-steps) "the build of make run" "$(check-run)"
+	@.ci/steps $(check-steps)
 
 fuzz: build-needs ## fuzz and simulate with fresh seeds, SECONDS_EACH=60 per target; TARGETS='jwt route'
 	cargo xtask fuzz --seconds $(SECONDS_EACH) $(TARGETS)
@@ -133,7 +145,7 @@ fuzz: build-needs ## fuzz and simulate with fresh seeds, SECONDS_EACH=60 per tar
 # Both packages get the same static binary, built as `make run` builds it.
 packages-check: ## build the Debian package and the image from a quick build, and check them
 	@$(call need,readelf,apt-get install binutils)
-	make --no-print-directory image PROFILE=quick FEATURES="--no-default-features --features control,mimalloc"
+	make --no-print-directory image PROFILE=quick FEATURES="$(run-features)"
 	packaging/deb $(TARGET_DIR)/$(HOST)/quick/penstock $(VERSION) $(DEB)
 	packaging/check $(DEB) $(IMAGE)
 
@@ -142,12 +154,16 @@ check-steps = "formatting" "cargo fmt --all -- --check" \
   "direction rules" "cargo xtask tidy" \
   "licences" "$(if $(shell command -v cargo-deny 2>/dev/null),cargo deny --all-features check bans licenses sources,skip: cargo-deny is missing (cargo install --locked cargo-deny))"
 
-check-run = cargo check --package penstock --no-default-features --features control,mimalloc
-
 # Journeys start the built program, so it is built first. `--workspace --tests` gives its dependencies the features that
-# they have in the tests; with `--package penstock` alone, most of this workspace is compiled twice.
+# they have in the tests; with `--package penstock` alone, most of this workspace is compiled twice. `cargo test` includes the
+# documentation tests of the few crates that have some.
 build-and-test-steps = "build" "cargo build --workspace --bin penstock --tests" \
-  "tests" "cargo test --workspace --lib --bins --tests --examples"
+  "tests" "cargo test --workspace"
+
+test-steps = $(check-steps) $(build-and-test-steps) \
+  "instruction counts" "$(if $(filter instructions,$(WITHOUT)),skip: left out,cargo xtask instructions)"
+
+FIGURES = $(TARGET_DIR)/ci/figures
 
 ##@ Measure
 
@@ -198,34 +214,3 @@ bench-instructions: build-needs ## instruction counts of the codec and the stage
 build-needs:
 	@$(call need,cargo,see https://rustup.rs (the version is in rust-toolchain.toml))
 	@$(call need,cc,apt-get install gcc)
-
-test-needs: build-needs
-	@$(call need,c++,apt-get install g++)
-	@$(call need,curl,apt-get install curl)
-	@$(call need,xmllint,apt-get install libxml2-utils)
-	@$(call need,xsltproc,apt-get install xsltproc)
-	@$(call need,sqlite3,apt-get install sqlite3)
-	@$(call need,strace,apt-get install strace)
-ifneq ($(POSTGRES),no)
-	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || { echo >&2 "missing: PostgreSQL. On Debian: \
-	apt-get install postgresql (or: make test POSTGRES=no)"; exit 1; }
-endif
-ifneq ($(MARIADB),no)
-	@$(call need,mariadb-install-db,apt-get install mariadb-server-core mariadb-client-core (or: make test MARIADB=no))
-endif
-ifneq ($(REDIS),no)
-	@$(call need,redis-server,apt-get install redis-server (or: make test REDIS=no))
-endif
-ifneq ($(LDAP),no)
-	@$(call need,ldapmodify,apt-get install ldap-utils (or: make test LDAP=no))
-	@[ -x /usr/sbin/slapd ] || { echo >&2 "missing: slapd. On Debian: apt-get install slapd (or: make test LDAP=no)"; \
-	exit 1; }
-endif
-ifneq ($(INSTRUCTIONS),no)
-	@$(call need,valgrind,apt-get install valgrind (or: make test INSTRUCTIONS=no))
-endif
-ifneq ($(BROWSER),no)
-	@command -v chromium-headless-shell >/dev/null 2>&1 || command -v chromium >/dev/null 2>&1 || \
-	command -v google-chrome >/dev/null 2>&1 || { echo >&2 "missing: a browser. On Debian: apt-get install \
-	chromium-headless-shell (or: make test BROWSER=no)"; exit 1; }
-endif

@@ -1,6 +1,6 @@
 //! The performance lab: measures any gateway, or any HTTP server, as a black box.
 //!
-//! [`load`] generates requests and [`echo`] is the backend behind the gateway; [`payload`] makes bodies
+//! [`load`] generates requests, which a gateway forwards to the backend of the crate `echo`; [`payload`] makes bodies
 //! identical to those of WSO2's own performance tests. [`agent`] distributes the load over several hosts, and
 //! [`recording`] writes histogram logs and JMeter result files.
 //!
@@ -8,13 +8,11 @@
 //! [`validity`] checks attach warnings to results, [`report`] renders them, [`compare`] compares two sets of
 //! them, and [`knee`] finds the highest load at which an objective is met.
 //!
-//! Architecture invariant: of our own crates, only `base`, `wire` and `expression` (JSONPath) are imported. The lab has
+//! Architecture invariant: of our own crates, only `base`, `echo`, `expression` (JSONPath), `files` and `wire` are imported. The lab has
 //! no knowledge of any particular gateway, including ours.
 
 pub mod agent;
 pub mod compare;
-pub mod echo;
-pub mod files;
 pub mod gc;
 pub mod knee;
 pub mod limits;

@@ -11,14 +11,6 @@ const MIB: u32 = 1024 * KIB;
 
 /// Largest payload, in bytes. Larger: rejected at the start.
 pub const PAYLOAD_BYTES_MAX: usize = 64 * MIB as usize;
-/// Largest request body or WebSocket frame accepted by the echo backend, in bytes; messages of gRPC calls have no limit.
-/// Larger: 413 and close, over HTTP/2 without close; a frame: CLOSE with 1009. Source: the Netty echo service of WSO2's
-/// runs, `--max-content-length`.
-pub const ECHO_BODY_BYTES_MAX: usize = MIB as usize;
-/// Longest delay of the echo backend, in milliseconds. Longer: rejected at the start.
-pub const ECHO_DELAY_MS_MAX: u64 = 600_000;
-/// Longest response of the echo backend with its count of requests, in bytes. Longer: the case fails.
-pub const ECHO_COUNT_BYTES_MAX: u64 = 4 * KIB as u64;
 /// Maximum number of users of a load generator; each has a connection. More: rejected at the start.
 pub const LOAD_USERS_MAX: usize = 20_000;
 /// Maximum number of users that share an HTTP/2 connection of a load generator. More: rejected at the start.

@@ -2,28 +2,8 @@
 
 use std::fs;
 
-use nix::sched::{CpuSet, sched_getaffinity};
-use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
+use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
-use nix::unistd::Pid;
-
-/// The number of CPUs this process may run on; 1 if unknown.
-pub(crate) fn cpus() -> usize {
-    let allowed =
-        |set: CpuSet| (0..CpuSet::count()).filter(|&cpu| set.is_set(cpu).unwrap_or(false)).count();
-    sched_getaffinity(Pid::from_raw(0)).map_or(1, allowed).max(1)
-}
-
-/// Raises the limit on open files to the hard limit and returns it.
-pub(crate) fn raise_open_files() -> u64 {
-    let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else {
-        return 0;
-    };
-    if soft < hard && setrlimit(Resource::RLIMIT_NOFILE, hard, hard).is_ok() {
-        return hard;
-    }
-    soft
-}
 
 /// CPU time of the whole process so far, user and system, in microseconds.
 pub(crate) fn process_cpu_us() -> u64 {

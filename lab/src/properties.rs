@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::echo::websocket::{Echoed, echo};
+use echo::websocket::{Echoed, echo};
+
 use crate::load::Protocol;
 use crate::load::request::Destination;
 use crate::load::scenario::{Common, Compiled, Scenario};

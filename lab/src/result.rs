@@ -12,9 +12,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::knee::{Outcome, Slo, Threshold};
+use crate::limits;
 use crate::load::Latency;
 pub use crate::warning::Warning;
-use crate::{files, limits};
 
 /// Value of `format` in files written and read by this program.
 pub const FORMAT: u32 = 1;
@@ -196,7 +196,7 @@ impl Machine {
     /// This machine.
     pub(crate) fn here() -> Self {
         let (cpu, kernel, memory_bytes) = crate::target::proc::machine();
-        let cores = crate::machine::cpus() as u64;
+        let cores = echo::machine::cpus() as u64;
         Self { cpu, cores, kernel, memory_bytes, limits: Vec::new() }
     }
 }

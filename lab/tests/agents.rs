@@ -1,15 +1,13 @@
 //! Controllers and agents on the loopback interface.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use echo::Echo;
 use penstock_lab::agent::{self, Agent, Secret};
-use penstock_lab::echo::{self, Echo};
 use penstock_lab::load::{LoadError, Options, Payload, Report, Shape};
 use penstock_lab::payload;
 use penstock_lab::recording::Recordings;

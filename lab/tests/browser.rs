@@ -1,12 +1,10 @@
 //! `report.html` in a real browser: on a phone, on a desktop, and in dark mode.
 //!
-//! Ignored by a plain `cargo test`, since it needs a browser; `make test` runs it, or names the package that
+//! Ignored by a plain `cargo test`, since it needs a browser; `make test-all` runs it, or names the package that
 //! provides one. The report's only script sorts tables, so a page of the test loads it in frames, measures them, and
 //! puts the result into its title.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
-mod report_support;
+use crate::report_support;
 
 use std::fs;
 use std::process::Command;
@@ -75,7 +73,7 @@ onload = () => {
 </script>"#;
 
 #[test]
-#[ignore = "needs a browser; `make test` runs it. On Debian: apt-get install chromium-headless-shell"]
+#[ignore = "needs a browser; `make test-all` runs it. On Debian: apt-get install chromium-headless-shell"]
 fn the_page_is_readable_on_a_phone_a_desktop_and_in_dark_mode() {
     let folder = TempDir::new().unwrap();
     report_support::results(folder.path());

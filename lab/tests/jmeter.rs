@@ -1,10 +1,8 @@
 //! JMeter's own tools read our JTL and report the same figures as we do: its aggregate report (the CSV
 //! reader) and its dashboard (`jmeter -g`).
 //!
-//! Ignored by a plain `cargo test`, since it needs Maven and, the first time, Maven Central; `make test` runs
+//! Ignored by a plain `cargo test`, since it needs Maven and, the first time, Maven Central; `make test-all` runs
 //! it if Maven is installed. The JMeter side is in `lab/jmeter/`.
-
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -24,7 +22,7 @@ use tempfile::TempDir;
 const REQUESTS: u64 = 400;
 
 #[test]
-#[ignore = "needs Maven and Maven Central; `make test` runs it. On Debian: apt-get install maven"]
+#[ignore = "needs Maven and Maven Central; `make test-all` runs it. On Debian: apt-get install maven"]
 fn jmeters_reports_agree_with_ours() {
     let folder = TempDir::new().unwrap();
     // Below 256 ms there is no quantisation, so all figures must agree. Busy machines may need several

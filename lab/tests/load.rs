@@ -1,7 +1,5 @@
 //! The load generator against well-behaved and misbehaving backends.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -9,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use penstock_lab::echo::{self, Echo};
+use echo::Echo;
 use penstock_lab::load::{
     self, LoadError, Options, Payload, Report, SeriesPoint, Shape, Think, Trust,
 };

@@ -1,7 +1,5 @@
 //! The load generator's HTTP/2 against a server in this process.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -9,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use echo::Echo;
 use penstock_lab::agent::{self, Agent};
-use penstock_lab::echo::{self, Echo};
 use penstock_lab::load::{self, LoadError, Options, Payload, Protocol, Report, Shape, Trust};
 use penstock_lab::payload::JsonShape;
 use wire::h2::{Connection, Event, head_block, trailer_block};

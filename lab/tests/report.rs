@@ -1,14 +1,12 @@
 //! The reports of a results folder.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
-mod report_support;
+use crate::report_support;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use penstock_lab::report::{self, CaseView, Painter, PngError, ReportError, results};
+use penstock_lab::report::{self, CaseView, ReportError, results};
 use penstock_lab::result::State;
 use tempfile::TempDir;
 
@@ -228,15 +226,11 @@ fn published_results_are_drawn_behind_ours_with_their_hardware() {
 }
 
 #[test]
-fn each_chart_is_written_as_svg_and_png() {
+fn each_kind_of_chart_is_written_as_svg() {
     let out = written();
-    let names = |ending: &str| -> Vec<PathBuf> {
-        let files = fs::read_dir(out.join("charts")).unwrap().map(|file| file.unwrap().path());
-        let mut names: Vec<_> = files.filter(|file| file.extension().unwrap() == ending).collect();
-        names.iter_mut().for_each(|name| _ = name.set_extension(""));
-        names.sort();
-        names
-    };
+    let files = fs::read_dir(out.join("charts")).unwrap().map(|file| file.unwrap().path());
+    let files: Vec<PathBuf> = files.collect();
+    assert!(files.iter().all(|file| file.extension().unwrap() == "svg"), "{files:?}");
     for kind in [
         "throughput",
         "mean",
@@ -252,15 +246,8 @@ fn each_chart_is_written_as_svg_and_png() {
         "p99-over-time",
     ] {
         let is = |name: &PathBuf| name.file_name().unwrap().to_string_lossy().starts_with(kind);
-        assert!(names("svg").iter().any(is), "{kind}");
+        assert!(files.iter().any(is), "{kind}");
     }
-    if matches!(Painter::new(), Err(PngError::Font | PngError::Feature)) {
-        assert!(names("png").is_empty());
-        return;
-    }
-    assert_eq!(names("svg"), names("png"));
-    let png = fs::read(out.join("charts/heat-0.png")).unwrap();
-    assert!(png.starts_with(b"\x89PNG\r\n\x1a\n") && png.len() > 2_000, "{}", png.len());
 }
 
 #[test]

@@ -1,7 +1,5 @@
 //! Scenarios against a server that checks the requests, over HTTP/1.1 and HTTP/2.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};

@@ -1,7 +1,6 @@
 //! Load shapes and recordings over real sockets: counts and fields. Timing is tested without a clock in
 //! src/load/shape.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
 #![allow(clippy::cast_possible_truncation, reason = "the figures are small")]
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -9,10 +8,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use base64::Engine as _;
+use echo::Echo;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
-use penstock_lab::echo::{self, Echo};
 use penstock_lab::load::{self, LoadError, Options, PublishedStats, Report, Shape, Stop, Think};
 use penstock_lab::recording::Recordings;
 use tempfile::TempDir;

@@ -1,7 +1,5 @@
 //! The shipped suites and targets, and the validation of suite files.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 

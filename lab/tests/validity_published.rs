@@ -1,7 +1,5 @@
 //! The validity checks on the published tables: they flag exactly the invalid rows.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use penstock_lab::validity::published::Table;
 use penstock_lab::validity::{CHECKS, Row};
 

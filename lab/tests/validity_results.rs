@@ -1,8 +1,6 @@
 //! The validity checks on measurements: misbehaving targets on real sockets are flagged for the right reason.
 //! Conditions that cannot be produced on demand are tested with data.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};

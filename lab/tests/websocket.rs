@@ -1,7 +1,5 @@
 //! WebSocket messages against a server of another library.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

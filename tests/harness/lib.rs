@@ -3,7 +3,7 @@
 //! A test defines an API ([`api`]), starts a [`Gateway`] in its own process, connects to it as a [`Client`], and
 //! plays the [`Upstream`]: manually, where the order of events matters, or by a function of the request.
 //!
-//! ```no_run
+//! ```ignore
 //! use harness::{Gateway, Upstream, api};
 //!
 //! let upstream = Upstream::manual();

@@ -16,14 +16,14 @@ macro_rules! on_servers {
     ($($test:ident)*) => {
         mod postgresql {
             $(#[test]
-            #[ignore = "needs PostgreSQL; `make test` runs it. On Debian: apt-get install postgresql"]
+            #[ignore = "needs PostgreSQL; `make test-all` runs it. On Debian: apt-get install postgresql"]
             fn $test() {
                 super::$test(super::Kind::Postgres);
             })*
         }
         mod mariadb {
             $(#[test]
-            #[ignore = "needs MariaDB; `make test` runs it. On Debian: apt-get install mariadb-server-core mariadb-client-core"]
+            #[ignore = "needs MariaDB; `make test-all` runs it. On Debian: apt-get install mariadb-server-core mariadb-client-core"]
             fn $test() {
                 super::$test(super::Kind::MariaDb);
             })*
@@ -367,7 +367,7 @@ fn schema(server: &Server, database: &str) -> String {
 }
 
 #[test]
-#[ignore = "needs MariaDB; `make test` runs it. On Debian: apt-get install mariadb-server-core mariadb-client-core"]
+#[ignore = "needs MariaDB; `make test-all` runs it. On Debian: apt-get install mariadb-server-core mariadb-client-core"]
 fn a_first_start_that_is_killed_again_and_again_ends_with_the_same_tables_on_mariadb() {
     let mut server = Server::start(Kind::MariaDb);
     let files = files(&server.url("penstock"));
@@ -393,7 +393,7 @@ fn a_first_start_that_is_killed_again_and_again_ends_with_the_same_tables_on_mar
 }
 
 #[test]
-#[ignore = "needs MariaDB; `make test` runs it. On Debian: apt-get install mariadb-server-core mariadb-client-core"]
+#[ignore = "needs MariaDB; `make test-all` runs it. On Debian: apt-get install mariadb-server-core mariadb-client-core"]
 fn a_migration_that_was_interrupted_is_continued_on_mariadb() {
     let server = Server::start(Kind::MariaDb);
     works(&server);
@@ -415,7 +415,7 @@ fn a_migration_that_was_interrupted_is_continued_on_mariadb() {
 }
 
 #[test]
-#[ignore = "needs MariaDB; `make test` runs it. On Debian: apt-get install mariadb-server-core mariadb-client-core"]
+#[ignore = "needs MariaDB; `make test-all` runs it. On Debian: apt-get install mariadb-server-core mariadb-client-core"]
 fn a_migration_that_fails_half_way_is_continued_when_its_cause_is_gone_on_mariadb() {
     let server = Server::start(Kind::MariaDb);
     works(&server);
@@ -433,7 +433,7 @@ fn a_migration_that_fails_half_way_is_continued_when_its_cause_is_gone_on_mariad
 }
 
 #[test]
-#[ignore = "needs MariaDB; `make test` runs it. On Debian: apt-get install mariadb-server-core mariadb-client-core"]
+#[ignore = "needs MariaDB; `make test-all` runs it. On Debian: apt-get install mariadb-server-core mariadb-client-core"]
 fn the_previous_version_works_with_a_part_of_a_migration_on_mariadb() {
     let server = Server::start(Kind::MariaDb);
     works(&server);
@@ -446,7 +446,7 @@ fn the_previous_version_works_with_a_part_of_a_migration_on_mariadb() {
 }
 
 #[test]
-#[ignore = "needs MariaDB; `make test` runs it. On Debian: apt-get install mariadb-server-core mariadb-client-core"]
+#[ignore = "needs MariaDB; `make test-all` runs it. On Debian: apt-get install mariadb-server-core mariadb-client-core"]
 fn the_tables_of_another_program_are_not_used_on_mariadb() {
     let server = Server::start(Kind::MariaDb);
     server.sql("CREATE TABLE users (id INT PRIMARY KEY)");
@@ -458,7 +458,7 @@ fn the_tables_of_another_program_are_not_used_on_mariadb() {
 }
 
 #[test]
-#[ignore = "needs MariaDB; `make test` runs it. On Debian: apt-get install mariadb-server-core mariadb-client-core"]
+#[ignore = "needs MariaDB; `make test-all` runs it. On Debian: apt-get install mariadb-server-core mariadb-client-core"]
 fn a_transaction_that_a_deadlock_ends_is_repeated_on_mariadb() {
     let server = Server::start(Kind::MariaDb);
     let manager = KeyManager::of(files(&server.url("penstock")));

@@ -93,7 +93,7 @@ fn delete(name: &str) -> String {
 }
 
 #[test]
-#[ignore = "needs slapd; `make test` runs it. On Debian: apt-get install slapd ldap-utils"]
+#[ignore = "needs slapd; `make test-all` runs it. On Debian: apt-get install slapd ldap-utils"]
 fn a_user_of_the_directory_signs_in_with_claims_and_roles() {
     let setup = Setup::new();
     assert_eq!(setup.sign_in("ann", "wrong"), Err("400 invalid_grant".to_owned()));
@@ -131,7 +131,7 @@ fn a_user_of_the_directory_signs_in_with_claims_and_roles() {
 }
 
 #[test]
-#[ignore = "needs slapd; `make test` runs it. On Debian: apt-get install slapd ldap-utils"]
+#[ignore = "needs slapd; `make test-all` runs it. On Debian: apt-get install slapd ldap-utils"]
 fn a_name_is_never_a_part_of_the_ldap_filter() {
     let setup = Setup::new();
     for name in [
@@ -163,7 +163,7 @@ fn a_name_is_never_a_part_of_the_ldap_filter() {
 }
 
 #[test]
-#[ignore = "needs slapd; `make test` runs it. On Debian: apt-get install slapd ldap-utils"]
+#[ignore = "needs slapd; `make test-all` runs it. On Debian: apt-get install slapd ldap-utils"]
 fn an_empty_password_never_signs_in_although_the_ldap_server_admits_it() {
     let setup = Setup::new();
     assert!(setup.server.admits(&format!("uid=ann,ou=people,{SUFFIX}"), ""), "as anonymous");
@@ -193,7 +193,7 @@ fn an_empty_password_never_signs_in_although_the_ldap_server_admits_it() {
 }
 
 #[test]
-#[ignore = "needs slapd; `make test` runs it. On Debian: apt-get install slapd ldap-utils"]
+#[ignore = "needs slapd; `make test-all` runs it. On Debian: apt-get install slapd ldap-utils"]
 fn guesses_are_slowed_for_the_user_of_the_ldap_directory_however_the_name_is_written() {
     let setup = Setup::new();
     // The pause after ten guesses may be over when the right password comes.
@@ -209,7 +209,7 @@ fn guesses_are_slowed_for_the_user_of_the_ldap_directory_however_the_name_is_wri
 }
 
 #[test]
-#[ignore = "needs slapd; `make test` runs it. On Debian: apt-get install slapd ldap-utils"]
+#[ignore = "needs slapd; `make test-all` runs it. On Debian: apt-get install slapd ldap-utils"]
 fn the_users_of_the_key_manager_are_not_those_of_the_ldap_directory() {
     let setup = Setup::new();
     for name in ["admin", "ADMIN"] {
@@ -221,7 +221,7 @@ fn the_users_of_the_key_manager_are_not_those_of_the_ldap_directory() {
 }
 
 #[test]
-#[ignore = "needs slapd; `make test` runs it. On Debian: apt-get install slapd ldap-utils"]
+#[ignore = "needs slapd; `make test-all` runs it. On Debian: apt-get install slapd ldap-utils"]
 fn without_the_ldap_server_there_is_an_error_and_with_it_everything_goes_on() {
     let mut setup = Setup::new();
     let issued = setup.sign_in("ann", "ann's password").unwrap();
@@ -256,7 +256,7 @@ fn without_the_ldap_server_there_is_an_error_and_with_it_everything_goes_on() {
 }
 
 #[test]
-#[ignore = "needs slapd; `make test` runs it. On Debian: apt-get install slapd ldap-utils"]
+#[ignore = "needs slapd; `make test-all` runs it. On Debian: apt-get install slapd ldap-utils"]
 fn what_changes_in_the_ldap_directory_changes_for_tokens_that_are_renewed() {
     let setup = Setup::new();
     let issued = setup.sign_in("ann", "ann's password").unwrap();
@@ -287,7 +287,7 @@ fn what_changes_in_the_ldap_directory_changes_for_tokens_that_are_renewed() {
 }
 
 #[test]
-#[ignore = "needs slapd; `make test` runs it. On Debian: apt-get install slapd ldap-utils"]
+#[ignore = "needs slapd; `make test-all` runs it. On Debian: apt-get install slapd ldap-utils"]
 fn an_api_key_of_an_ldap_user_is_valid_for_a_day_at_most_and_not_after_the_removal() {
     let server = Slapd::start();
     let url = format!("ldap://127.0.0.1:{}", server.port);
@@ -309,7 +309,7 @@ fn an_api_key_of_an_ldap_user_is_valid_for_a_day_at_most_and_not_after_the_remov
 }
 
 #[test]
-#[ignore = "needs slapd; `make test` runs it. On Debian: apt-get install slapd ldap-utils"]
+#[ignore = "needs slapd; `make test-all` runs it. On Debian: apt-get install slapd ldap-utils"]
 fn passwords_are_sent_over_tls_to_the_right_ldap_server_only() {
     let server = Slapd::start();
     let groups =
@@ -342,7 +342,7 @@ fn passwords_are_sent_over_tls_to_the_right_ldap_server_only() {
 }
 
 #[test]
-#[ignore = "needs slapd; `make test` runs it. On Debian: apt-get install slapd ldap-utils"]
+#[ignore = "needs slapd; `make test-all` runs it. On Debian: apt-get install slapd ldap-utils"]
 fn a_wrong_password_of_the_key_manager_itself_is_not_one_of_the_ldap_users() {
     let server = Slapd::start();
     let url = format!("ldap://127.0.0.1:{}", server.port);

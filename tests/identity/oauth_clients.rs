@@ -13,7 +13,7 @@ const NPM: &str = "openid-client@6.8.9";
 const PYPI: [&str; 2] = ["authlib==1.6.5", "requests==2.34.2"];
 
 #[test]
-#[ignore = "needs npm and its registry; `make test OAUTH_CLIENTS=yes` runs it. On Debian: apt-get install npm"]
+#[ignore = "needs npm and its registry; `make test-all` runs it. On Debian: apt-get install npm"]
 fn openid_client_from_npm_passes_its_flows() {
     let folder = with_files(&["openid_client.mjs"]);
     let npm = ["npm", "install", "--no-audit", "--no-fund", "--no-package-lock", NPM];
@@ -22,7 +22,7 @@ fn openid_client_from_npm_passes_its_flows() {
 }
 
 #[test]
-#[ignore = "needs PyPI; `make test OAUTH_CLIENTS=yes` runs it. On Debian: apt-get install python3-venv"]
+#[ignore = "needs PyPI; `make test-all` runs it. On Debian: apt-get install python3-venv"]
 fn authlib_for_python_passes_its_flows() {
     let folder = with_files(&["authlib_flows.py"]);
     run(command(&folder, &["python3", "-m", "venv", "venv"]));
@@ -32,7 +32,7 @@ fn authlib_for_python_passes_its_flows() {
 }
 
 #[test]
-#[ignore = "needs Go and its module proxy; `make test OAUTH_CLIENTS=yes` runs it. On Debian: apt-get install golang"]
+#[ignore = "needs Go and its module proxy; `make test-all` runs it. On Debian: apt-get install golang"]
 fn oauth2_and_go_oidc_for_go_pass_their_flows() {
     let folder = with_files(&["go/main.go", "go/go.mod", "go/go.sum"]);
     passes(command(&folder, &["go", "run", "."]));

@@ -3,8 +3,8 @@
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 
+use echo::Echo;
 use harness::{Files, Process};
-use lab::echo::{self, Echo};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 

@@ -61,8 +61,8 @@ fn compare_has_exit_codes_for_ci() {
 fn the_json_report_of_load_never_overwrites() {
     let files = Files::new();
     let listen = (std::net::Ipv4Addr::LOCALHOST, 0).into();
-    let echo = lab::echo::Options { listen, delay_ms: 0, tls: None, workers: Some(1) };
-    let echo = lab::echo::Echo::start(echo).unwrap();
+    let echo = echo::Options { listen, delay_ms: 0, tls: None, workers: Some(1) };
+    let echo = echo::Echo::start(echo).unwrap();
     let url = format!("http://{}/", echo.addr());
     let load = |file: &'static str, code: i32| {
         let short = ["--duration", "100ms", "--warm-up", "0s", "--json", file];

@@ -176,7 +176,7 @@ fn reports(gateway: &Process) -> u64 {
 }
 
 #[test]
-#[ignore = "needs Redis; `make test` runs it. On Debian: apt-get install redis-server"]
+#[ignore = "needs Redis; `make test-all` runs it. On Debian: apt-get install redis-server"]
 fn two_gateways_share_a_limit_by_way_of_redis_and_survive_its_death() {
     let upstream = Upstream::fixed("in");
     let mut redis = Redis::start(None);
@@ -244,7 +244,7 @@ fn two_gateways_share_a_limit_by_way_of_redis_and_survive_its_death() {
 }
 
 #[test]
-#[ignore = "needs Redis; `make test` runs it. On Debian: apt-get install redis-server"]
+#[ignore = "needs Redis; `make test-all` runs it. On Debian: apt-get install redis-server"]
 fn a_redis_that_stands_still_counts_as_away_until_it_answers_again() {
     let upstream = Upstream::fixed("in");
     let redis = Redis::start(None);
@@ -276,7 +276,7 @@ fn a_redis_that_stands_still_counts_as_away_until_it_answers_again() {
 }
 
 #[test]
-#[ignore = "needs Redis; `make test` runs it. On Debian: apt-get install redis-server"]
+#[ignore = "needs Redis; `make test-all` runs it. On Debian: apt-get install redis-server"]
 fn redis_is_used_with_tls_and_a_password() {
     let upstream = Upstream::fixed("in");
     let redis = Redis::start(Some(Identity::of(&["localhost"])));
@@ -390,7 +390,7 @@ fn most_within(length: Duration, admitted: &[Exchange]) -> usize {
 }
 
 #[test]
-#[ignore = "needs Redis; `make test` runs it. On Debian: apt-get install redis-server"]
+#[ignore = "needs Redis; `make test-all` runs it. On Debian: apt-get install redis-server"]
 fn gateways_that_share_a_limit_by_way_of_redis_exceed_it_by_the_stated_bound_at_most() {
     let upstream = Upstream::fixed("in");
     let redis = Redis::start(None);

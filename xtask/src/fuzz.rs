@@ -200,7 +200,7 @@ fn failure(target: &str, program: &Path, log: &str) -> String {
             "fuzz target {target} failed\n  \
              input:     {input}\n  \
              run again: {} {input}\n  \
-             keep it:   cp {input} fuzz/seeds/{target}/NAME, with the fix; `make test` runs every seed",
+             keep it:   cp {input} fuzz/seeds/{target}/NAME, with the fix; `make test-all` runs every seed",
             program.display()
         ),
         None => format!("fuzz target {target} failed before its first input; its log is above"),

@@ -16,7 +16,7 @@ const LONG: u64 = 1_200;
 /// valgrind is missing, or a case exceeds its limit.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> Outcome {
     let options = Options::read(arguments, &["--profile"], &[])?;
-    let program = build(root, options.text("--profile").unwrap_or("release"))?;
+    let program = build(root, options.text("--profile").unwrap_or("instructions"))?;
     let folder = workspace::target_dir(root).join("instructions");
     std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let mut over = Vec::new();

@@ -17,6 +17,7 @@ const SOURCES: &[(&str, &str)] = &[
     ("crates/mediation-tools/src/limits.rs", "Mediation for tools"),
     ("crates/manager/src/limits.rs", "Key manager"),
     ("crates/store/src/limits.rs", "Store"),
+    ("echo/src/limits.rs", "The echo backend"),
     ("lab/src/limits.rs", "The lab"),
 ];
 const PAGE: &str = "docs/limits.md";

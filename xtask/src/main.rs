@@ -10,6 +10,7 @@ mod limits;
 mod openapi;
 mod shell;
 mod source;
+mod suites;
 mod tidy;
 mod workspace;
 
@@ -61,6 +62,11 @@ const COMMANDS: &[Command] = &[
         name: "instructions",
         help: "[--profile NAME] [CASE..]: count instructions per stage with callgrind and check the limits",
         run: instructions::run,
+    },
+    Command {
+        name: "suites",
+        help: "[--all]: the suites of `make test-all` whose paths have changed, the oldest run first",
+        run: suites::run,
     },
 ];
 

@@ -11,7 +11,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crate::workspace::{self, Package};
-use crate::{Outcome, conformance, limits, openapi};
+use crate::{Outcome, conformance, limits, openapi, suites};
 
 pub(crate) use housekeeping::registered_targets;
 pub(crate) use prose::run as prose;
@@ -86,6 +86,9 @@ const RULES: &[Rule] = &[
     ("docs/limits.md is up to date", limits::drift),
     ("docs/openapi.md is up to date", openapi::drift),
     ("docs/conformance.md is up to date", conformance::drift),
+    ("integration tests are one program", housekeeping::test_modules),
+    ("examples are tested", housekeeping::untested_examples),
+    ("suites of CI exist", suites::unknown),
     ("required documents", housekeeping::documents),
     ("Markdown width", housekeeping::markdown_width),
     ("no machine-specific paths", housekeeping::machine_paths),

@@ -1,8 +1,6 @@
 //! examples/micro-integrator is read without a warning, as a folder and as an archive, and the configurations in
 //! suites/targets/synapse.toml and penstock-integration.toml agree with it.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot read the examples has failed")]
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Cursor, Write};

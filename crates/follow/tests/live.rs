@@ -1,9 +1,6 @@
 //! The parts that are served after files change, with real folders and notifications. Each test waits for an expected
 //! change. To check that something does not change, a test makes a later change (the fence) and waits for that.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot make its files has failed")]
-
-#[path = "live/artefacts.rs"]
 mod artefacts;
 
 use std::fs::{self, File};

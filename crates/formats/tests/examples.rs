@@ -1,7 +1,5 @@
 //! The descriptions in `examples/` are accepted without diagnostics.
 
-#![allow(clippy::unwrap_used, reason = "an invalid example has to fail the test")]
-
 use std::path::Path;
 
 use model::{Accepts, Api, ScopeRule, Security, UpstreamKind};

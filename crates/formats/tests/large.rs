@@ -1,8 +1,6 @@
 //! A generated description with the size and shape of the largest public ones (13 MB of JSON, about 1,200 operations,
 //! deep schemas): the served API must agree with the results of a strict JSON parser.
 
-#![allow(clippy::unwrap_used, reason = "an invalid document has to fail the test")]
-
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::LazyLock;

@@ -1,7 +1,5 @@
 //! Keys that are accepted, skipped or rejected; signing and verifying with each kind.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use penstock_jose::{
     Algorithm, Compact, Header, KeyError, KeySet, Padding, SignError, SigningKey,
     certificate_thumbprints, certificates,

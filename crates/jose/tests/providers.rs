@@ -2,7 +2,6 @@
 //!
 //! Source: the published documents and token references of Keycloak, Microsoft Entra ID, Okta, Auth0, Amazon Cognito,
 //! Google and Firebase.
-#![allow(clippy::unwrap_used, reason = "tests")]
 
 use penstock_jose::{Claims, jwks_uri, sign_in_endpoints};
 

@@ -1,7 +1,5 @@
 //! The examples of the standards.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use penstock_jose::{Compact, KeySet, Padding, SigningKey, TokenError};
 
 const JOE: &str = "eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ";

@@ -1,7 +1,5 @@
 //! Accepted and rejected tokens. All use HS256, whose MAC can be computed for any bytes.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use aws_lc_rs::hmac;
 use base64::Engine;
 use base64::engine::general_purpose::{URL_SAFE, URL_SAFE_NO_PAD};

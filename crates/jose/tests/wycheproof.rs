@@ -1,8 +1,6 @@
 //! The Wycheproof vectors give the marked results, with the exceptions listed here and their reasons.
 //! Data: `tests/data/wycheproof`, see the README there.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
-
 use penstock_jose::{Compact, KeySet, Padding};
 use serde_json::{Value, json};
 

@@ -24,6 +24,18 @@ pub enum Database {
     Server(String),
 }
 
+impl Database {
+    /// Whether this build can open it: all can open an SQLite database, and those with the cargo feature `databases` also
+    /// one of a server.
+    #[must_use]
+    pub fn is_included(&self) -> bool {
+        match self {
+            Self::Sqlite(_) => true,
+            Self::Server(_) => cfg!(feature = "databases"),
+        }
+    }
+}
+
 /// URLs are not printed, since they can hold a password.
 impl std::fmt::Debug for Database {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -4,7 +4,6 @@
 //! migration that were begun (0) and done (1), so that the next start continues after the last one. The previous
 //! version works with a partly applied migration, since migrations only add.
 
-use sqlx::mysql::MySqlDatabaseError;
 use sqlx::{AnyConnection, AssertSqlSafe, Connection, Row};
 
 use crate::{StoreError, limits};
@@ -104,10 +103,19 @@ impl Steps {
 
 /// Whether a statement failed because it had been executed: the table, column or index exists. A single change of the
 /// schema is atomic, from MariaDB 10.6 and MySQL 8.0 on.
+#[cfg(feature = "databases")]
 fn is_done(error: &sqlx::Error) -> bool {
+    use sqlx::mysql::MySqlDatabaseError;
+
     let number = error
         .as_database_error()
         .and_then(|error| error.try_downcast_ref::<MySqlDatabaseError>())
         .map(MySqlDatabaseError::number);
     matches!(number, Some(1050 | 1060 | 1061))
+}
+
+/// Never called: without the cargo feature `databases` no connection is one to MySQL or MariaDB.
+#[cfg(not(feature = "databases"))]
+fn is_done(_: &sqlx::Error) -> bool {
+    false
 }

@@ -1,8 +1,6 @@
 //! Parsers that must agree: this one with libxml2's `xmllint`, events with tree, and a document with its
 //! serialised copy. The documents are generated from a fixed seed.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::process::Command;
 
 use penstock_xml::reader::{Event, Reader};

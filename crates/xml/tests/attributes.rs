@@ -1,7 +1,5 @@
 //! Elements with so many attributes that they are indexed while they are set.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use penstock_xml::{Builder, Document, NodeId, QNameRef, Sink};
 
 const COUNT: usize = 1_000;

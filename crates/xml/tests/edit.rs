@@ -1,7 +1,5 @@
 //! Editing trees, and writing them.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use penstock_xml::{
     Builder, DoctypeIds, Document, Encoding, Error, ErrorKind, Kind, Node, NodeId, QNameRef, Sink,
     Writer, WriterOptions,

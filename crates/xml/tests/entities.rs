@@ -1,7 +1,5 @@
 //! External subsets and external parameter entities, supplied by a resolver.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::cell::RefCell;
 
 use penstock_xml::{

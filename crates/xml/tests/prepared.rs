@@ -1,7 +1,5 @@
 //! Prepared markup has the same output as its pieces written one by one, or is not written at all.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::borrow::Cow;
 
 use penstock_xml::{

@@ -1,7 +1,5 @@
 //! Reading a tree: navigation, names, values, namespaces, positions and order.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use penstock_xml::{
     Builder, Doctype, Document, Error, Kind, NameId, Node, NodeFilter, NodeId, Options, QNameRef,
     copy_subtree,

@@ -1,7 +1,5 @@
 //! Documents that are accepted, and the errors of those that are rejected.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use penstock_xml::{Doctype, Document, Limits, Options, WriterOptions};
 
 /// `ok`, or `line:column` and a part of the message.

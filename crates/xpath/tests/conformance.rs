@@ -1,9 +1,7 @@
 //! The inventory of the recommendation, `data/features.cases`: each case has its result, and fails if its feature
 //! is disabled. docs/conformance.md presents this inventory.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
-
-mod cases;
+use crate::cases;
 
 use std::collections::BTreeSet;
 

@@ -4,15 +4,8 @@
 //! (`data/differences.cases`) are left out. Node-sets are compared without their order, which the reference
 //! evaluator of `src/properties` checks.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
-#[allow(dead_code, reason = "shared with the cases, which read all of it")]
-mod cases;
-#[allow(dead_code, unreachable_pub, reason = "the crate's own module, shared with the fuzz target")]
-#[path = "../src/properties/generate.rs"]
-mod generate;
-#[allow(dead_code, reason = "shared with the cases")]
-mod xmllint;
+use crate::generate;
+use crate::xmllint;
 
 use generate::Choices;
 use xml::Document;

@@ -1,7 +1,5 @@
 //! Node-sets with nodes of several documents, which number names differently.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use xml::Document;
 use xpath::{
     Budget, Context, Environment, Error, ExpandedName, Expression, NodeSet, StaticContext, Value,

@@ -1,14 +1,9 @@
 //! Regression cases: generated documents and expressions with their results, `data/generated.cases`. They are also
 //! compared with the installed libxml2. `differential.rs` compares many more, which aren't stored.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
-
-#[allow(dead_code, reason = "shared with the inventory, which reads all of it")]
-mod cases;
-#[allow(dead_code, unreachable_pub, reason = "the crate's own module, shared with the fuzz target")]
-#[path = "../src/properties/generate.rs"]
-mod generate;
-mod xmllint;
+use crate::cases;
+use crate::generate;
+use crate::xmllint;
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write;
@@ -19,7 +14,7 @@ use xpath::NodeSet;
 
 const CASES: &str = include_str!("data/generated.cases");
 const HEAD: &str = "\
-# Generated. `cargo test -p penstock-xpath --test generated -- --ignored` writes it again.
+# Generated. `cargo test -p penstock-xpath --test xpath_tests -- --ignored generated` writes it again.
 # A document, then lines `expression | result`. Nodes are numbered in document order, after `#`: 0 is the root, 3@id an
 # attribute of 3, 5-7 are three nodes. libxml2 gives the same results, except where `libxml2:` names the section of the
 # recommendation that it departs from (differences.cases).

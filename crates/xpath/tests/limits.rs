@@ -1,7 +1,5 @@
 //! Hostile expressions and documents: each ends with a result or an error, within its budget and its stack.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use xml::Document;
 use xpath::limits;
 use xpath::{Budget, BudgetExceeded, Context, Error, Expression, NoBindings, Pattern, Value};

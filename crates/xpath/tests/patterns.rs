@@ -1,7 +1,5 @@
 //! Match patterns: XSLT 1.0 sections 5.2 and 5.5.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use xml::{Document, Kind};
 use xpath::{
     Budget, Context, Environment, Error, ExpandedName, FunctionId, Item, Matched, NodeSet, Pattern,

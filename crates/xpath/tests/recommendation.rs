@@ -1,8 +1,6 @@
 //! The recommendation, section by section: `data/core.cases` on `data/shop.xml`.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
-
-mod cases;
+use crate::cases;
 
 use std::collections::BTreeSet;
 

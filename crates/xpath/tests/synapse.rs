@@ -1,7 +1,5 @@
 //! The extensions of Synapse.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use xml::Document;
 use xpath::synapse::{Message, PropertyScope, SynapseXPath};
 use xpath::{Budget, BudgetExceeded, Error, Pool, Value};

@@ -1,10 +1,7 @@
 //! The inventory of XSLT 1.0 and EXSLT, `data/*features.cases`: each case has its expected result, has a different one
 //! when its feature is disabled, and agrees with xsltproc. docs/conformance.md is generated from it.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
-
-#[allow(dead_code, reason = "shared with the sections, which read all of it")]
-mod cases;
+use crate::cases;
 
 use std::collections::BTreeSet;
 use std::process::Command;

@@ -1,7 +1,5 @@
 //! Grouping by keys, after Steve Muench.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use xslt::{Budget, NoResolver, Options, Stylesheet};
 
 /// Prints the value of each group and the number of its nodes.

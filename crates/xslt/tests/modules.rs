@@ -1,9 +1,6 @@
 //! Stylesheets of several modules, other documents, messages and parameters.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
-#[allow(dead_code, reason = "shared with the sections, which read all of it")]
-mod cases;
+use crate::cases;
 
 use std::sync::Mutex;
 

@@ -2,9 +2,7 @@
 //!
 //! Cases marked `libxslt differs` have another result there: `data/differences.cases` explains why, by section.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
-mod cases;
+use crate::cases;
 
 use std::process::Command;
 

@@ -22,7 +22,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use wire::tls::{CertificateSet, ClientTls, ServerCertificates, server_config};
 
-use crate::{files, limits};
+use crate::limits;
 
 const PROOF_BYTES: usize = 32;
 /// Label of the exported keying material (RFC 5705).

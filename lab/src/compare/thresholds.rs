@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use super::interval::Confidence;
+use crate::limits;
 use crate::warning::Figures;
-use crate::{files, limits};
 
 /// Default bound for "same", in percent.
 pub const WITHIN_PERCENT: f64 = 3.0;

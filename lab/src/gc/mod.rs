@@ -17,8 +17,8 @@ mod unified;
 
 use std::path::Path;
 
+use crate::limits;
 use crate::result::Gc;
-use crate::{files, limits};
 
 /// Reads a log file.
 ///

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use crate::{files, limits};
+use crate::limits;
 use serde::{Deserialize, Serialize};
 
 use crate::load::{LoadError, Options, Payload, Trust};

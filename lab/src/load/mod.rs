@@ -60,7 +60,6 @@ pub use scenario::Scenario;
 pub use shape::{Shape, Stages, Think};
 pub use statistics::{Latency, Times};
 
-use crate::machine;
 use crate::recording::hlog::TimedInterval;
 use connect::Connector;
 pub(crate) use inputs::{Authorities, Inputs};
@@ -325,7 +324,7 @@ async fn probe(plan: &Plan, settings: &RunSettings) -> Result<(), LoadError> {
 }
 
 fn check_open_files(connections: usize) -> Result<(), LoadError> {
-    let most = machine::raise_open_files();
+    let most = echo::machine::raise_open_files();
     let needed = connections as u64 + limits::LOAD_SPARE_FILES;
     if most < needed {
         let text = format!(

@@ -7,6 +7,9 @@
 //! Architecture invariant: the outcome does not depend on how the frames were split into reads.
 
 use base::{Entropy, Method, SystemEntropy};
+use echo::frame::{
+    BINARY, CLOSE, CONTROL_BYTES_MAX, FIN, MASKED, PING, PONG, TEXT, header, masked,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use wire::http1::{Parsed, ResponseHead};
 use wire::stream::Stream;
@@ -16,17 +19,6 @@ use crate::limits;
 use crate::load::request::Prepared;
 use crate::load::response::Outcome;
 use crate::load::search::Search;
-
-/// Opcodes. Source: RFC 6455 section 5.2.
-const TEXT: u8 = 1;
-pub(crate) const BINARY: u8 = 2;
-pub(crate) const CLOSE: u8 = 8;
-pub(crate) const PING: u8 = 9;
-pub(crate) const PONG: u8 = 10;
-pub(crate) const FIN: u8 = 0x80;
-pub(crate) const MASKED: u8 = 0x80;
-/// Longest payload of a control frame.
-pub(crate) const CONTROL_BYTES_MAX: usize = 125;
 
 const VERSION: &str = "13";
 
@@ -108,30 +100,6 @@ fn frame(opcode: u8, payload: &[u8], mask: [u8; 4]) -> Vec<u8> {
     out.extend_from_slice(&mask);
     masked(&mut out, payload, mask);
     out
-}
-
-/// Appends the header of a frame, but for its mask. `masked`: [`MASKED`] or 0.
-pub(crate) fn header(out: &mut Vec<u8>, first: u8, masked: u8, length: usize) {
-    match (u8::try_from(length), u16::try_from(length)) {
-        (Ok(short @ ..126), _) => out.extend_from_slice(&[first, masked | short]),
-        (_, Ok(medium)) => {
-            out.extend_from_slice(&[first, masked | 126]);
-            out.extend_from_slice(&medium.to_be_bytes());
-        }
-        _ => {
-            out.extend_from_slice(&[first, masked | 127]);
-            out.extend_from_slice(&(length as u64).to_be_bytes());
-        }
-    }
-}
-
-/// Appends a payload with its mask applied, or removed: both are the same.
-pub(crate) fn masked(out: &mut Vec<u8>, payload: &[u8], mask: [u8; 4]) {
-    let start = out.len();
-    out.extend_from_slice(payload);
-    for part in out.get_mut(start..).unwrap_or_default().chunks_mut(mask.len()) {
-        part.iter_mut().zip(mask).for_each(|(byte, mask)| *byte ^= mask);
-    }
 }
 
 /// Reads the frames of a server.

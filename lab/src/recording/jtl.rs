@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 
-use crate::{files, limits};
+use crate::limits;
 
 use super::panicked;
 use crate::load::response::Outcome;

@@ -11,8 +11,6 @@ pub(crate) mod jtl;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::files;
-
 /// Which recordings to write. The files must not exist, except for pipes and devices.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recordings {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::{files, limits};
+use crate::limits;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};

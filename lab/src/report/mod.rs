@@ -11,7 +11,6 @@ mod charts;
 mod history;
 mod intervals;
 mod page;
-mod png;
 mod published;
 mod ranking;
 pub mod results;
@@ -26,7 +25,6 @@ use std::path::{Path, PathBuf};
 
 pub use charts::{Charts, charts};
 pub use page::page;
-pub use png::{Painter, PngError};
 pub use ranking::headline;
 pub use view::CaseView;
 
@@ -39,8 +37,6 @@ pub enum ReportError {
     Exists(PathBuf),
     #[error("{path}: {source}")]
     File { path: PathBuf, source: io::Error },
-    #[error(transparent)]
-    Png(#[from] PngError),
 }
 
 /// The written files.
@@ -48,8 +44,6 @@ pub enum ReportError {
 pub struct Written {
     pub charts: usize,
     pub cases: usize,
-    /// Why there are no PNG files, if there are none.
-    pub without_png: Option<PngError>,
 }
 
 /// Writes tables, page and charts of `views` into `out`, which must not exist.
@@ -111,16 +105,5 @@ fn write_into(views: &[CaseView], out: &Path) -> Result<Written, ReportError> {
     for chart in &charts {
         put(pictures.join(format!("{}.svg", chart.id)), chart.svg(Setting::File).as_bytes())?;
     }
-    let written = Written { charts: charts.len(), cases: views.len(), without_png: None };
-    let painter = match Painter::new() {
-        Ok(painter) => painter,
-        Err(reason @ (PngError::Font | PngError::Feature)) => {
-            return Ok(Written { without_png: Some(reason), ..written });
-        }
-        Err(error) => return Err(error.into()),
-    };
-    for chart in &charts {
-        put(pictures.join(format!("{}.png", chart.id)), &painter.png(chart)?)?;
-    }
-    Ok(written)
+    Ok(Written { charts: charts.len(), cases: views.len() })
 }

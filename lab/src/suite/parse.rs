@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::Path;
 
-use crate::limits::{ECHO_DELAY_MS_MAX, LAB_SETTLE_S_MAX, LOAD_USERS_MAX, PAYLOAD_BYTES_MAX};
+use crate::limits::{LAB_SETTLE_S_MAX, LOAD_USERS_MAX, PAYLOAD_BYTES_MAX};
+use echo::limits::ECHO_DELAY_MS_MAX;
 use serde::Deserialize;
 use toml::Spanned;
 

@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use super::RunError;
 use super::definition::Suite;
+use crate::limits;
 use crate::result::{Case, CaseResult, State};
-use crate::{files, limits};
 
 /// The content of `suite.json`.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
-use crate::{files, limits};
+use crate::limits;
 use base::names::{nearest, one_of};
 use nix::sched::CpuSet;
 use serde::de::DeserializeOwned;

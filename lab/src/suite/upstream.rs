@@ -6,10 +6,9 @@ use std::net::SocketAddrV4;
 use serde_json::Value;
 
 use super::scenario::Scenario;
-use crate::echo::REQUESTS_TARGET;
-use crate::limits;
 use crate::load::{Inputs, Options};
 use crate::target::process::requested;
+use echo::REQUESTS_TARGET;
 
 /// A case whose requests are counted at the backend.
 #[derive(Debug)]
@@ -66,8 +65,9 @@ impl UpstreamCount {
 fn read(backend: SocketAddrV4) -> Result<u64, String> {
     let url = format!("http://{backend}{REQUESTS_TARGET}");
     let mut response = String::new();
-    let read = requested(&url, None)
-        .and_then(|stream| stream.take(limits::ECHO_COUNT_BYTES_MAX).read_to_string(&mut response));
+    let read = requested(&url, None).and_then(|stream| {
+        stream.take(echo::limits::ECHO_COUNT_BYTES_MAX).read_to_string(&mut response)
+    });
     read.map_err(|error| format!("the backend's count of requests: {error}"))?;
     let body = response.split_once("\r\n\r\n").map_or("", |(_, body)| body);
     body.parse().map_err(|_| "the backend responded without a count of requests".to_owned())

@@ -1,4 +1,4 @@
-//! A target as defined in its file (docs/adding-a-target.md): processes, files, settings and capabilities.
+//! A target as defined in its file (docs/adding-a-target.md): processes, settings and capabilities.
 
 use std::collections::BTreeMap;
 use std::path::Path;

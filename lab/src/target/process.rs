@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use base::SystemClock;
 
-use crate::{files, limits};
+use crate::limits;
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};

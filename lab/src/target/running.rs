@@ -370,7 +370,7 @@ fn own_values(
     Ok(own)
 }
 
-/// The texts of a target as filled by [`Running::start`] (commands, environment, files, URLs), with values
+/// The texts of a target as filled by [`Running::start`] (commands, environment, URLs), with values
 /// that differ from run to run (ports, folders, keys) left as `{{name}}`.
 ///
 /// # Errors

@@ -14,7 +14,6 @@ use crate::limits;
 use super::interference::{self, PartUsage};
 use super::ports::{self, PortCounter};
 use super::proc::{self, Descriptors, MachineTime, Used};
-use crate::machine;
 use crate::result::{Environment, Use};
 
 const EVERY: Duration = Duration::from_millis(200);
@@ -67,7 +66,7 @@ pub(crate) struct Sampler {
 impl Sampler {
     pub(crate) fn start(watched: &Watched) -> Self {
         // The generator would raise the limit a moment later; samples before that would show a lower one.
-        machine::raise_open_files();
+        echo::machine::raise_open_files();
         let clock = SystemClock::new();
         let Watched { target, backend, helper, generator_cores } = watched.clone();
         let generator = WatchedGroup { pids: vec![std::process::id()], cores: generator_cores };

@@ -26,9 +26,11 @@ const MAY_DEPEND: &[(&str, &[&str])] = &[
     ("store",    &[]),
     ("manager",  &["base", "jose", "model", "wire", "store"]),
     ("reconcile", &["base", "model", "stages"]),
-    ("lab",      &["base", "wire", "expression"]),
-    ("penstock", &["base", "jose", "model", "wire", "stages", "gateway", "formats", "follow", "manager", "reconcile", "lab", "xml", "xpath", "xslt", "expression", "mediation", "mediation-tools"]),
-    ("tests",    &["base", "jose", "model", "wire", "stages", "gateway", "formats", "follow", "lab", "xml", "xpath", "xslt", "expression"]),
+    ("files",    &[]),
+    ("echo",     &["base", "wire"]),
+    ("lab",      &["base", "echo", "expression", "files", "wire"]),
+    ("penstock", &["base", "jose", "model", "wire", "stages", "gateway", "formats", "follow", "manager", "reconcile", "echo", "files", "lab", "xml", "xpath", "xslt", "expression", "mediation", "mediation-tools"]),
+    ("tests",    &["base", "jose", "model", "wire", "stages", "gateway", "formats", "follow", "echo", "lab", "xml", "xpath", "xslt", "expression"]),
     ("benches",  &["base", "jose", "model", "wire", "stages", "gateway", "lab", "xml", "xpath", "xslt", "expression", "mediation", "mediation-tools"]),
     ("engines",  &["base", "xml", "xpath", "xslt", "expression", "mediation", "mediation-tools"]),
     ("xtask",    &[]),
@@ -57,7 +59,7 @@ const PURE: &[&str] = &[
     "crates/mediation-tools/",
     "crates/formats/",
 ];
-const OURS: &[&str] = &["crates/", "bins/", "lab/"];
+const OURS: &[&str] = &["crates/", "bins/", "echo/", "lab/"];
 
 const BANS: &[Ban] = &[
     Ban {

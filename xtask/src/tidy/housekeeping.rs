@@ -105,6 +105,79 @@ fn too_wide(file: &Path, text: &str) -> Vec<Finding> {
     found
 }
 
+/// Every file in a `tests` folder beside a Cargo.toml with `autotests = false` is a module of its `main.rs`: another one
+/// would never be compiled.
+pub(super) fn test_modules(tree: &Tree) -> Vec<Finding> {
+    let packages = tree.packages.iter().map(|package| package.folder.join("tests"));
+    packages.flat_map(|folder| unnamed_modules(tree, &folder)).collect()
+}
+
+fn unnamed_modules(tree: &Tree, folder: &Path) -> Vec<Finding> {
+    let main = folder.join("main.rs");
+    if !tree.files.contains(&main) {
+        return Vec::new();
+    }
+    let text = tree.text(&main);
+    let unnamed = tree.sources(folder).filter(|file| {
+        let name = file.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
+        let is_module = file.parent() == Some(folder) && name != "main";
+        is_module && !declares(&text, name)
+    });
+    unnamed
+        .map(|file| Finding {
+            file: file.clone(),
+            line: 1,
+            what: "is never compiled".to_owned(),
+            instead: format!("add its `mod` to {}", main.display()),
+        })
+        .collect()
+}
+
+/// Whether `main` has the module `name`.
+fn declares(main: &str, name: &str) -> bool {
+    main.lines().any(|line| line.strip_prefix("mod ") == Some(&format!("{name};")))
+}
+
+/// A package whose Cargo.toml has `doctest = false` has no examples that look as if they were tested.
+pub(super) fn untested_examples(tree: &Tree) -> Vec<Finding> {
+    let untested = tree.packages.iter().filter(|package| {
+        let manifest = tree.text(&package.folder.join("Cargo.toml"));
+        manifest.lines().any(|line| line == "doctest = false")
+    });
+    untested
+        .flat_map(|package| tree.sources(&package.folder))
+        .flat_map(|file| {
+            untested_lines(&tree.text(file)).into_iter().map(|line| Finding {
+                file: file.clone(),
+                line,
+                what: "an example that no test compiles".to_owned(),
+                instead: "write ```text or ```ignore, or remove `doctest = false` in Cargo.toml"
+                    .to_owned(),
+            })
+        })
+        .collect()
+}
+
+/// Lines, from 1, on which a code block of a doc comment begins that rustdoc would compile.
+fn untested_lines(text: &str) -> Vec<usize> {
+    let mut in_code = false;
+    let mut found = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        let line = line.trim_start();
+        let comment = line.strip_prefix("///").or_else(|| line.strip_prefix("//!"));
+        let Some(fence) = comment.and_then(|comment| comment.trim_start().strip_prefix("```"))
+        else {
+            continue;
+        };
+        in_code = !in_code;
+        let is_compiled = fence.is_empty() || ["no_run", "rust"].contains(&fence);
+        if in_code && is_compiled {
+            found.push(index + 1);
+        }
+    }
+    found
+}
+
 /// All of [`DOCUMENTS`] exist.
 pub(super) fn documents(tree: &Tree) -> Vec<Finding> {
     DOCUMENTS
@@ -152,6 +225,18 @@ mod tests {
             format!("{long}\n```text\n{long}\n```\n| {long} |\n[a](https://b) {long}\n{long}");
         let lines: Vec<_> = too_wide(Path::new("a.md"), &text).iter().map(|it| it.line).collect();
         assert_eq!(lines, [1, 7]);
+    }
+
+    #[test]
+    fn a_module_is_declared_by_its_whole_name() {
+        assert!(declares("//! Tests.\n\nmod a;\nmod bc;\n", "bc"));
+        assert!(!declares("//! mod c;\n\nmod a;\nmod bc;\n", "c"));
+    }
+
+    #[test]
+    fn only_examples_that_rustdoc_would_compile_are_found() {
+        let text = "/// ```\n/// a();\n/// ```\nfn f() {}\n//! ```text\n//! b\n//! ```\n    /// ```no_run\n    /// ```\n";
+        assert_eq!(untested_lines(text), [1, 8]);
     }
 
     #[test]

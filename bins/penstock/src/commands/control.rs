@@ -240,7 +240,7 @@ pub(crate) fn put_client(
     id: &str,
     scopes: &str,
 ) -> Result<(String, String), Failure> {
-    manager::put_client(&database(store), name, id, scopes).map_err(Failure::error)
+    manager::put_client(&database(store)?, name, id, scopes).map_err(Failure::error)
 }
 
 /// What is printed once.
@@ -253,7 +253,7 @@ pub(crate) fn announcement(user: &str, password: &str, control: &ControlSettings
 }
 
 fn change(control: &ControlSettings, command: &Command) -> Result<(), Failure> {
-    let database = &database(&control.store);
+    let database = &database(&control.store)?;
     let change_user = |name: &str, change: UserChange<'_>, password: Option<&NewPassword>| {
         let generated = change_user(database, name, change, password)?;
         let print = |password: String| stdout(&announcement(name, &password, control));
@@ -382,6 +382,7 @@ fn start(
     all: &Settings,
     certificates: Arc<ServerCertificates>,
 ) -> Result<Control, Failure> {
+    let database = database(&settings.store)?;
     if settings.keys.is_empty() {
         generate_key(&all.gateway.data.join(KEY))?;
     }
@@ -397,7 +398,7 @@ fn start(
     let options = Options {
         listen: settings.https,
         certificates,
-        database: database(&settings.store),
+        database,
         issuer: settings.issuer.clone(),
         keys,
         lifetimes: settings.lifetimes,
@@ -480,11 +481,19 @@ fn ask_provider(trust: &UpstreamTls) -> AskProvider {
     })
 }
 
-fn database(settings: &StoreSettings) -> Database {
-    match settings {
+/// # Errors
+/// This build has no client for a database server.
+fn database(settings: &StoreSettings) -> Result<Database, Failure> {
+    let database = match settings {
         StoreSettings::Sqlite(file) => Database::Sqlite(file.clone()),
         StoreSettings::Server(url) => Database::Server(url.clone()),
+    };
+    if database.is_included() {
+        return Ok(database);
     }
+    let message = "[store] url: this build has no database but SQLite; `make release` builds \
+                   target/release/penstock, which has PostgreSQL, MySQL and MariaDB";
+    Err(Failure::Usage(message.to_owned()))
 }
 
 /// Generates the key, unless an earlier start has. Of several processes that start at once, all use the key of one.
@@ -519,4 +528,26 @@ fn load_certificates(settings: &Settings) -> Result<wire::tls::CertificateSet, F
 
 fn now() -> base::Now {
     SystemClock::new().now()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_in_a_build_without_clients_of_servers_is_a_usage_error_that_names_the_build() {
+        let opened = database(&StoreSettings::Server("postgres://me:secret@db/x".to_owned()));
+        if cfg!(feature = "databases") {
+            assert!(matches!(opened, Ok(Database::Server(_))));
+            return;
+        }
+        let Err(Failure::Usage(message)) = opened else { panic!("{opened:?}") };
+        assert!(message.contains("`make release`") && !message.contains("secret"), "{message}");
+    }
+
+    #[test]
+    fn every_build_has_sqlite() {
+        let opened = database(&StoreSettings::Sqlite("penstock.db".into()));
+        assert_eq!(opened, Ok(Database::Sqlite("penstock.db".into())));
+    }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use base::{Clock, SystemClock};
 use clap::Args;
-use lab::echo::{Echo, Options};
+use echo::{Echo, Options};
 use wire::tls::{CertificateSet, ServerCertificates, generate_self_signed, server_config};
 
 use super::signals::{Event, Signals};

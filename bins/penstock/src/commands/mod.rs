@@ -8,6 +8,10 @@ pub(crate) mod explain;
 pub(crate) mod expression;
 pub(crate) mod gateway;
 pub(crate) mod json;
+#[cfg(feature = "lab")]
+pub(crate) mod lab;
+#[cfg(not(feature = "lab"))]
+#[path = "without_lab.rs"]
 pub(crate) mod lab;
 pub(crate) mod serving;
 pub(crate) mod signals;
@@ -21,8 +25,6 @@ pub(crate) mod xml;
 
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::Path;
-
-use ::lab::files;
 
 use crate::failure::Failure;
 

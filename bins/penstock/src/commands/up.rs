@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use base::{Clock, SystemClock};
 use clap::Args;
+use echo::{Echo, Options};
 use follow::Checked;
 #[cfg(feature = "control")]
 use formats::declarative::ControlPlane;
 use formats::declarative::{FirstStart, render_default};
 use jose::{Header, SigningKey};
-use lab::echo::{Echo, Options};
 use model::{Api, Settings, Severity};
 use wire::tls::ServerCertificates;
 

@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
 use super::{Extract, Request, Scenario, Sequence, Table};
+use crate::limits;
 use crate::load::options::parse_think;
 use crate::load::request::{check_header, is_token};
 use crate::load::shape::Think;
 use crate::suite::Source;
 use crate::target::template;
-use crate::{files, limits};
 
 /// A scenario as written.
 #[derive(Default, Deserialize, Serialize)]

@@ -16,9 +16,6 @@ pub enum Setting {
     Page,
     /// In a file of its own, with styles for light and dark mode.
     File,
-    /// To be rasterised, in light mode.
-    #[cfg_attr(not(feature = "png"), allow(dead_code, reason = "only PNG files use it"))]
-    Pixels,
 }
 
 /// Light mode. The eight hues also differ in brightness.
@@ -105,7 +102,6 @@ fn write(out: &mut String, chart: &Chart, setting: Setting) -> fmt::Result {
     match setting {
         Setting::Page => {}
         Setting::File => write!(out, "<style>{}</style>", page_style())?,
-        Setting::Pixels => write!(out, "<style>{STYLE}</style>")?,
     }
     write!(out, "<rect class=\"bg\" width=\"{WIDTH}\" height=\"{height}\"/>")?;
     for (place, line) in title.iter().enumerate() {

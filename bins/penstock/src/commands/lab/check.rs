@@ -9,7 +9,7 @@ use lab::report::results;
 use lab::result::Warning;
 use lab::validity::published::Table;
 use lab::validity::{CHECKS, Row, measured};
-use lab::{files, limits};
+use lab::limits;
 use serde_json::{Value, json};
 
 use crate::commands::{counted, stdout};

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use clap::Args;
 use lab::agent;
-use lab::files;
 use lab::knee::Slo;
 use lab::load::shape::LOAD_SHAPES;
 use lab::load::{self, LoadError, Metrics, Progress, Protocol, STREAMS, Scenario, Stages, Think};

@@ -5,16 +5,15 @@ use std::path::PathBuf;
 use clap::Args;
 use lab::report::{self, CaseView, results};
 
-use crate::commands::{counted, stderr, stdout};
+use crate::commands::{counted, stdout};
 use crate::failure::Failure;
 
 /// Write tables, charts and an HTML page of results
 ///
 /// Reads a results folder, or a file written by `penstock lab load --json`. Writes report.html (one file,
 /// without network access), summary.csv, summary.md, summary-warmup.csv,
-/// summary-errors.csv and summary-choreo-connect.csv, and each chart as SVG and PNG. Charts show WSO2's
-/// published results for comparison, labelled with their hardware. PNGs need a font installed on this machine;
-/// without one they are skipped with a message.
+/// summary-errors.csv and summary-choreo-connect.csv, and each chart as SVG. Charts show WSO2's published
+/// results for comparison, labelled with their hardware.
 #[derive(Args)]
 #[command(after_help = "Examples:
   penstock lab report results/
@@ -44,9 +43,5 @@ pub(crate) fn run(args: &Report) -> Result<(), Failure> {
     let out = args.out.clone().unwrap_or_else(beside);
     let written = report::write(&views, &out).map_err(Failure::error)?;
     let (cases, charts) = (counted(written.cases, "case"), counted(written.charts, "chart"));
-    stdout(&format!("{}: {cases}, {charts}\n", out.join("report.html").display()))?;
-    if let Some(reason) = written.without_png {
-        stderr(&format!("penstock: {reason}\n"));
-    }
-    Ok(())
+    stdout(&format!("{}: {cases}, {charts}\n", out.join("report.html").display()))
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use lab::load::scenario;
-use lab::{files, limits};
+use lab::limits;
 
 use crate::commands::write_result;
 use crate::failure::Failure;

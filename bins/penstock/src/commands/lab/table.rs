@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use lab::report::table::{self, References};
 use lab::report::{CaseView, results};
-use lab::{files, limits};
+use lab::limits;
 
 use crate::commands::stdout;
 use crate::failure::Failure;

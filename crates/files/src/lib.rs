@@ -1,4 +1,8 @@
 //! Files named by users: inputs have a maximum size, and an existing file is never overwritten.
+//!
+//! For the program's commands and the lab, which read and write at once. Returns what the operating system reports.
+//!
+//! Architecture invariant: reads no more than its caller allows, and removes no file that it did not create.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
@@ -141,7 +145,7 @@ mod tests {
 
     #[test]
     fn stdout_that_is_redirected_to_a_file_keeps_what_it_has() {
-        const CHILD: &str = "PENSTOCK_LAB_TEST_WRITES_TO_STDOUT";
+        const CHILD: &str = "PENSTOCK_FILES_TEST_WRITES_TO_STDOUT";
         let stdout = Path::new("/dev/stdout");
         if std::env::var_os(CHILD).is_some() {
             check_new(stdout).unwrap();
@@ -154,7 +158,7 @@ mod tests {
         out.write_all(b"first\n").unwrap();
         let mut again = Command::new(std::env::current_exe().unwrap());
         again.args(["--exact", "--nocapture"]);
-        again.arg("files::tests::stdout_that_is_redirected_to_a_file_keeps_what_it_has");
+        again.arg("tests::stdout_that_is_redirected_to_a_file_keeps_what_it_has");
         assert!(again.env(CHILD, "1").stdout(out).status().unwrap().success());
         let text = fs::read_to_string(&path).unwrap();
         assert!(text.starts_with("first\n") && text.contains("second\n"), "{text}");

@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
-use penstock_lab::echo::{Echo, Options};
+use penstock_echo::{Echo, Options};
 use tungstenite::Message;
 
 const MIB: usize = 1024 * 1024;

@@ -7,10 +7,8 @@
 use base::Method;
 use wire::http1::{Rejection, RequestHead};
 
+use crate::frame::{self, BINARY, CLOSE, CONTROL_BYTES_MAX, FIN, MASKED, PING, PONG, masked};
 use crate::limits;
-use crate::load::websocket::{
-    self, BINARY, CLOSE, CONTROL_BYTES_MAX, FIN, MASKED, PING, PONG, masked,
-};
 
 /// Status codes of a CLOSE. Source: RFC 6455 section 7.4.1.
 const PROTOCOL_ERROR: u16 = 1_002;
@@ -36,17 +34,17 @@ pub(super) fn accept(head: &RequestHead, bytes: &[u8], out: &mut Vec<u8>) -> Res
 
 /// The result of [`echo`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Echoed {
+pub struct Echoed {
     /// Bytes at the front of the input that are done with.
-    pub(crate) used: usize,
+    pub used: usize,
     /// Messages that were complete.
-    pub(crate) messages: u64,
+    pub messages: u64,
     /// The connection ends when the output is written.
-    pub(crate) is_closed: bool,
+    pub is_closed: bool,
 }
 
 /// Appends the responses to the complete frames of `input` to `out`.
-pub(crate) fn echo(input: &[u8], out: &mut Vec<u8>) -> Echoed {
+pub fn echo(input: &[u8], out: &mut Vec<u8>) -> Echoed {
     let mut echoed = Echoed::default();
     while !echoed.is_closed {
         match Frame::read(input.get(echoed.used..).unwrap_or_default()) {
@@ -57,7 +55,7 @@ pub(crate) fn echo(input: &[u8], out: &mut Vec<u8>) -> Echoed {
             }
             Err(status) => {
                 echoed.is_closed = true;
-                websocket::header(out, FIN | CLOSE, 0, size_of::<u16>());
+                frame::header(out, FIN | CLOSE, 0, size_of::<u16>());
                 out.extend_from_slice(&status.to_be_bytes());
             }
         }
@@ -118,7 +116,7 @@ impl<'a> Frame<'a> {
                 self.first
             }
         };
-        websocket::header(out, first, 0, self.payload.len());
+        frame::header(out, first, 0, self.payload.len());
         masked(out, self.payload, self.mask);
     }
 }

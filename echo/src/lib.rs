@@ -15,9 +15,12 @@
 //!
 //! Architecture invariant: a response depends only on its request; the only state is a count of requests.
 
+pub mod frame;
 mod http1;
 mod http2;
-pub(crate) mod websocket;
+pub mod limits;
+pub mod machine;
+pub mod websocket;
 
 use std::borrow::Cow;
 use std::io;
@@ -27,7 +30,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use crate::limits;
 use base::Method;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::io::AsyncReadExt;
@@ -37,8 +39,6 @@ use wire::h2::{PrefaceMatch, match_preface};
 use wire::http1::RequestHead;
 use wire::stream::Stream;
 use wire::tls;
-
-use crate::machine;
 
 /// The target that responds with the number of requests so far, in decimal.
 pub const REQUESTS_TARGET: &str = "/.penstock/requests";

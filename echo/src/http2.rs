@@ -15,7 +15,6 @@ use wire::stream::Stream;
 
 use super::{Asked, Counts, INPUT_BYTES};
 use crate::limits;
-use crate::load::us;
 
 /// Memory that a slot keeps for the body of its next request.
 const KEPT_BYTES: usize = 16 * INPUT_BYTES;
@@ -61,7 +60,7 @@ impl<'a> Connection<'a> {
     pub(super) fn new(stream: Stream, input: Vec<u8>, delay: Duration, counts: &'a Counts) -> Self {
         Self {
             stream,
-            delay_us: us(delay),
+            delay_us: u64::try_from(delay.as_micros()).unwrap_or(u64::MAX),
             counts,
             clock: SystemClock::new(),
             engine: h2::Connection::new(),

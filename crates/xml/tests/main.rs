@@ -1,0 +1,12 @@
+//! The integration tests of this crate, as one program: each module is about one part.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod agreement;
+mod allocations;
+mod attributes;
+mod edit;
+mod entities;
+mod prepared;
+mod tree;
+mod wellformed;
