@@ -107,7 +107,7 @@ impl Target {
     }
 }
 
-/// An upstream that never responds, and keeps its requests.
+/// An upstream that hangs: it never responds or closes a connection, and keeps its requests.
 pub(crate) struct Silent {
     address: SocketAddr,
     received: Arc<Mutex<Vec<u8>>>,
@@ -125,8 +125,17 @@ impl Silent {
                 let all = Arc::clone(&all);
                 thread::spawn(move || {
                     let mut bytes = [0; 4_096];
-                    while let Ok(count @ 1..) = tcp.read(&mut bytes) {
-                        all.lock().unwrap().extend_from_slice(&bytes[..count]);
+                    loop {
+                        match tcp.read(&mut bytes) {
+                            // It does not close its side either.
+                            Ok(0) => std::mem::forget(tcp.try_clone().unwrap()),
+                            Ok(count) => {
+                                all.lock().unwrap().extend_from_slice(&bytes[..count]);
+                                continue;
+                            }
+                            Err(_) => {}
+                        }
+                        return;
                     }
                 });
             }

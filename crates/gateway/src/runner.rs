@@ -286,6 +286,14 @@ fn cpus_allowed() -> usize {
     affinity.min(quota).max(1)
 }
 
+/// The number of ports that the kernel gives to connections.
+pub(crate) fn local_ports() -> Option<usize> {
+    let text = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok()?;
+    let mut bounds = text.split_whitespace().map(str::parse::<usize>);
+    let (first, last) = (bounds.next()?.ok()?, bounds.next()?.ok()?);
+    Some(last.checked_sub(first)?.saturating_add(1))
+}
+
 /// `200000 100000` is two CPUs, `max 100000` no limit. Source: Linux cgroup v2, `cpu.max`.
 fn quota_cpus(text: &str) -> Option<usize> {
     let (quota, period) = text.trim().split_once(' ')?;

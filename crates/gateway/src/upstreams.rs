@@ -55,6 +55,9 @@ impl Upstreams {
     fn with(workers: usize, servers: Vec<SocketAddr>) -> io::Result<Arc<Self>> {
         let clock = SystemClock::new();
         let (shared, watched) = Shared::watched(workers, &SystemEntropy);
+        if let Some(ports) = runner::local_ports() {
+            shared.ports.set_range(ports);
+        }
         let (for_thread, own_clock) = (Arc::clone(&shared), clock.clone());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let limits = PoolLimits { open_max: UPSTREAM_CONNECTIONS_MAX, idle_max: OWN_IDLE_MAX };

@@ -48,21 +48,13 @@ struct Used {
     is_warned: bool,
 }
 
-/// The range of a kernel that does not report it. Source: ip(7).
+/// The usual range of the kernel, until [`LocalPorts::set_range`]. Source: ip(7).
 const RANGE_DEFAULT: usize = 60_999 - 32_768 + 1;
 
 impl Default for LocalPorts {
     fn default() -> Self {
-        Self::new(range().unwrap_or(RANGE_DEFAULT))
+        Self::new(RANGE_DEFAULT)
     }
-}
-
-/// The number of ports that the kernel gives to connections.
-fn range() -> Option<usize> {
-    let text = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok()?;
-    let mut bounds = text.split_whitespace().map(str::parse::<usize>);
-    let (first, last) = (bounds.next()?.ok()?, bounds.next()?.ok()?);
-    Some(last.checked_sub(first)?.saturating_add(1))
 }
 
 /// Checks that connections can come from each of `sources`.
@@ -83,6 +75,11 @@ impl LocalPorts {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The number of ports that the kernel gives to connections.
+    pub(crate) fn set_range(&self, ports: usize) {
+        self.lock().range = ports;
     }
 
     /// New connections come from these addresses; without any, from the one that the kernel chooses.
