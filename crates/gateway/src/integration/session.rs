@@ -291,7 +291,8 @@ impl Session {
         let (Some(of), Some(Waiting { client, .. })) = (&mut self.run, client) else {
             return Err(Holding::exhausted());
         };
-        wait_for_room(&self.worker, &mut **client, &self.holding, || of.lacking()).await
+        let holding = (&self.holding, self.worker.resources.coarse_us());
+        wait_for_room(&self.worker, &mut **client, holding, || of.lacking()).await
     }
 
     /// Sends a message: at once with the client's body if that streams, otherwise beside others.
