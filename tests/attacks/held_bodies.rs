@@ -82,7 +82,7 @@ fn bodies_that_stop_give_way_to_others_from_however_many_clients_they_come() {
     let attackers: Vec<_> =
         (1..=20).map(|number| begin(&target, attacker(number), LARGE, LARGE / 2)).collect();
     for _ in 0..4 {
-        posts(&target, LARGE);
+        posts(&target, LARGE / 4);
     }
     target.serves_others();
     drop(attackers);

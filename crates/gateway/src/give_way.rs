@@ -131,7 +131,9 @@ pub(crate) fn to_bodies(
     bodies.retain(|(_, body, used, _)| {
         *used >= least && body.since_us.saturating_add(GIVE_WAY_US) <= now_us
     });
-    bodies.sort_unstable_by_key(|(_, body, used, _)| (body.since_us, Reverse(*used)));
+    // Those whose clients hold them up go first.
+    bodies
+        .sort_unstable_by_key(|(_, body, used, _)| (body.lacks > 0, body.since_us, Reverse(*used)));
     for (watch, body, _, lack) in bodies {
         if lacking == 0 {
             return;

@@ -34,21 +34,20 @@ pub(crate) async fn hold_request<B: RequestBody>(
         BodyFraming::Chunked => None,
     };
     let mut hold = Hold::begin(holding, announced).map_err(denied)?;
-    let mut begun_us = worker.resources.coarse_us();
+    let begun_us = worker.resources.coarse_us();
     let held = loop {
         match read(worker, (client, turn), &mut hold, begun_us, stall).await {
             Ok(None) => {}
             Ok(Some(bytes)) => break Ok(bytes),
             Err(fault) => break Err(fault),
         }
-        let waits_us = worker.resources.coarse_us();
         // Boxed, so that the rare case does not enlarge every future.
         let lacking = || (!hold.finds_room()).then(|| (hold.charged(), hold.lacks()));
-        if let Err(fault) = Box::pin(wait_for_room(worker, client, holding, lacking)).await {
+        if let Err(fault) =
+            Box::pin(wait_for_room(worker, client, (holding, begun_us), lacking)).await
+        {
             break Err(fault);
         }
-        // The client did not hold it up meanwhile.
-        begun_us += worker.resources.coarse_us().saturating_sub(waits_us);
     };
     client.watch().client_is_slow(false, worker.resources.coarse_us());
     client.watch().holds_body(None);
@@ -102,7 +101,7 @@ async fn read<B: RequestBody>(
     .await
 }
 
-/// Waits until there is room. `lacking`: the bytes that are held and those that there is no room for, or `None` when there
+/// Waits until there is room. `since_us`: the start of what waits; the newest gives way last. `lacking`: the bytes that are held and those that there is no room for, or `None` when there
 /// is.
 ///
 /// # Errors
@@ -110,10 +109,9 @@ async fn read<B: RequestBody>(
 pub(crate) async fn wait_for_room<B: RequestBody>(
     worker: &Worker,
     client: &mut B,
-    holding: &Holding,
+    (holding, since_us): (&Holding, u64),
     mut lacking: impl FnMut() -> Option<(usize, usize)>,
 ) -> Result<(), Box<Fault>> {
-    let since_us = worker.resources.coarse_us();
     client.watch().set(worker.resources.deadline_us(holding.wait_ms));
     client.watch().client_is_slow(false, since_us);
     let waited = loop {

@@ -249,10 +249,7 @@ impl Session {
         }
         let event = of.run.next(&self.environment);
         if of.settle().is_err() {
-            // Boxed, so that the rare case does not enlarge every run.
-            let Some(Waiting { client, .. }) = client else { return Err(Holding::exhausted()) };
-            let lacking = || of.lacking();
-            boxed(|| wait_for_room(&self.worker, &mut **client, &self.holding, lacking)).await?;
+            boxed(|| self.wait_for_room(client)).await?;
         }
         if !matches!(event, Event::Heavy) {
             return Ok(event);
@@ -260,11 +257,13 @@ impl Session {
         // Its charge goes with it: a client that leaves does not end the work.
         let mut away = Away { of: self.run.take(), environment: self.environment.clone() };
         bump(&self.worker.tally.heavy_work);
-        let work = pin!(self.worker.heavy.run(self.peer.address, move || {
-            let event = away.next_heavy();
-            (away, event)
-        }));
-        let (done, answers) = while_waiting(client, alongside(&mut self.pending, work)).await?;
+        let (done, answers) = {
+            let work = pin!(self.worker.heavy.run(self.peer.address, move || {
+                let event = away.next_heavy();
+                (away, event)
+            }));
+            while_waiting(client, alongside(&mut self.pending, work)).await?
+        };
         // The event does not know of them: they are answered when it is handled.
         self.pending.extend(answers.into_iter().map(|answered| Pending {
             turn: None,
@@ -273,10 +272,27 @@ impl Session {
         let Some((mut away, event)) = done? else {
             return Ok(Event::Failed(Failure::new(Code::MEDIATION, "a mediator panicked")));
         };
-        if let Some(of) = away.of.take() {
-            self.run.insert(of).settle()?;
+        if let Some(of) = away.of.take()
+            && self.run.insert(of).settle().is_err()
+        {
+            boxed(|| self.wait_for_room(client)).await?;
         }
         Ok(event)
+    }
+
+    /// Waits until there is room for what the messages of the run use.
+    ///
+    /// # Errors
+    /// There is none in time, or nobody waits for the run; or the client left.
+    async fn wait_for_room<B: RequestBody>(
+        &mut self,
+        client: &mut Option<Waiting<'_, B>>,
+    ) -> Result<(), Box<Fault>> {
+        let (Some(of), Some(Waiting { client, .. })) = (&mut self.run, client) else {
+            return Err(Holding::exhausted());
+        };
+        let holding = (&self.holding, self.worker.resources.coarse_us());
+        wait_for_room(&self.worker, &mut **client, holding, || of.lacking()).await
     }
 
     /// Sends a message: at once with the client's body if that streams, otherwise beside others.
