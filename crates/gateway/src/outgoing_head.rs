@@ -1,7 +1,7 @@
-//! The head of a request as upstreams and mediators get it: what the gateway removes from it, and adds.
+//! The head of a request as upstreams and mediators get it, with the fields that the gateway removes and adds.
 //!
 //! Life of a request: admit -> **prepare** -> mediate -> forward. Operations, policies and services share this code, so
-//! that no field reaches one of them which another does not get.
+//! that upstreams get the same fields from each of them.
 
 use crate::compiled::Compiled;
 use crate::credentials;

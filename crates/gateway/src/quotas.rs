@@ -32,10 +32,10 @@ struct Rules {
     apis: Vec<Option<ApiPlans>>,
 }
 
-/// What follows from plans and services.
+/// Plans of the services of artefacts.
 #[derive(Debug, Default)]
 struct ServiceQuotas {
-    /// By slot in the routes of services. `None`: nobody is authenticated, denied or limited there.
+    /// By slot in the routes of services. `None`: requests are neither authenticated nor denied nor limited.
     plans: Vec<Option<ApiPlans>>,
     /// Plans of `[[service]]` that do not exist.
     diagnostics: Vec<Diagnostic>,
@@ -43,7 +43,7 @@ struct ServiceQuotas {
 
 #[derive(Debug, Default)]
 struct ApiPlans {
-    /// Of all requests. An API has one at most.
+    /// Those of all its requests. An API has one at most.
     all: Vec<PlanUse>,
     operations: Vec<Option<PlanUse>>,
     /// Those of its production and sandbox endpoints.
@@ -105,7 +105,7 @@ impl Quotas {
         }
     }
 
-    /// The plans of a service. `None`: nobody is authenticated, denied or limited there.
+    /// The plans of a service. `None`: its requests are neither authenticated nor denied nor limited.
     pub(crate) fn of_service(&self, routes: &ApiRoutes) -> Option<&[PlanUse]> {
         let plans = self.services.plans.get(routes.slot as usize)?.as_ref()?;
         Some(&plans.all)
@@ -135,7 +135,7 @@ impl Rules {
 }
 
 impl ServiceQuotas {
-    /// `denies`: some clients may call nothing.
+    /// `denies`: there are deny policies.
     fn compile(
         integration: &Integration,
         plans: &PlanTable,

@@ -213,7 +213,7 @@ mod tests {
             (Some(ApplicationUser), Application, Err(Denial::WrongTokenType)),
         ] {
             let caller = Caller { token_type, ..samples::caller() };
-            let rule = TokenRule { scopes: ScopeRule::Anything, of };
+            let rule = TokenRule { scopes: ScopeRule::Anything, of, issuers: Vec::new() };
             assert_eq!(grant(&caller, &rule), expect, "{of:?} {token_type:?}");
         }
     }
@@ -242,7 +242,7 @@ mod tests {
     fn check_grant(scopes: &str, rule: &ScopeRule, granted: bool) {
         let scopes = scopes.split_whitespace().map(str::to_owned).collect();
         let caller = Caller { scopes, ..samples::caller() };
-        let rule = TokenRule { scopes: rule.clone(), of: None };
+        let rule = TokenRule { scopes: rule.clone(), of: None, issuers: Vec::new() };
         assert_eq!(grant(&caller, &rule).is_ok(), granted, "{:?} {rule:?}", caller.scopes);
     }
 

@@ -74,7 +74,7 @@ impl Start {
         let program = self.environment.program();
         let is_read = |of| program.body_use(of) != BodyUse::Untouched;
         let is_read = match self.upstream {
-            // What a service calls may respond to any of its sequences.
+            // Responses to its calls may reach any sequence of a service.
             None => [request, response, fault].into_iter().flatten().any(is_read),
             Some(_) => response.is_some_and(is_read),
         };

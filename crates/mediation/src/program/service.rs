@@ -315,7 +315,7 @@ impl Program {
         proxies.chain(apis).chain(inbounds).chain(main)
     }
 
-    /// The sections `[[service]]` whose service does not exist: what they require protects nothing.
+    /// Diagnostics of the sections `[[service]]` whose service does not exist, so that they protect nothing.
     #[must_use]
     pub fn check_services(&self, rules: &[ServiceRules]) -> Vec<Diagnostic> {
         let unknown = rules.iter().filter(|rule| !self.has_service(&rule.name));
