@@ -13,10 +13,11 @@ pub(crate) enum Command {
     Any(Vec<OsString>),
 }
 
-pub(crate) fn run(_: Command) -> Result<(), Failure> {
-    let message =
-        "this build has no lab; `make release` builds target/release/penstock, which has it";
-    Err(Failure::Usage(message.to_owned()))
+pub(crate) fn run(Command::Any(words): Command) -> Result<(), Failure> {
+    let name = words.first().map(|name| name.to_string_lossy()).unwrap_or_default();
+    Err(Failure::Usage(format!(
+        "lab {name}: this build has no lab; `make release` builds target/release/penstock, which has it"
+    )))
 }
 
 #[cfg(test)]
@@ -39,7 +40,8 @@ mod tests {
             let Err(Failure::Usage(message)) = run(program.command) else {
                 panic!("no usage error, {arguments:?}");
             };
-            assert!(message.contains("`make release`"), "{message}");
+            let named = format!("lab {}: this build has no lab; `make release`", arguments[1]);
+            assert!(message.starts_with(&named), "{message}");
         }
     }
 }

@@ -5,11 +5,11 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use lab::limits;
 use lab::report::results;
 use lab::result::Warning;
 use lab::validity::published::Table;
 use lab::validity::{CHECKS, Row, measured};
-use lab::limits;
 use serde_json::{Value, json};
 
 use crate::commands::{counted, stdout};

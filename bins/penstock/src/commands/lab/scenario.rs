@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use lab::load::scenario;
 use lab::limits;
+use lab::load::scenario;
 
 use crate::commands::write_result;
 use crate::failure::Failure;

@@ -4,9 +4,9 @@ use std::fs;
 use std::path::PathBuf;
 
 use clap::Args;
+use lab::limits;
 use lab::report::table::{self, References};
 use lab::report::{CaseView, results};
-use lab::limits;
 
 use crate::commands::stdout;
 use crate::failure::Failure;
