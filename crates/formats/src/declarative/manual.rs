@@ -349,7 +349,7 @@ fn tables(manual: &'static [Row], out: &mut String) {
 }
 
 /// Tables of which there can be several.
-const REPEATED: [&str; 17] = [
+const REPEATED: [&str; 18] = [
     "control.api_keys.api",
     "control.ldap.claim",
     "control.ldap.role",

@@ -23,6 +23,15 @@ cors_headers = ["Content-Type", "Authorization"]
 "#,
     ),
     (
+        "service",
+        r#"[[service]]
+name = "StockQuote"               # a proxy service, or a Synapse API
+security = ["control"]            # names of issuers
+scopes = ["quotes"]
+plans = ["Gold"]
+"#,
+    ),
+    (
         "tls",
         r#"[tls]
 cert = "tls.crt"

@@ -150,6 +150,7 @@ fn the_snippets_of_the_manual_are_accepted() {
                 format!("{GATEWAY}{}", with(&["control"]))
             }
             "tls.sni" => format!("{GATEWAY}{}", with(&["tls"])),
+            "service" => format!("{GATEWAY}{}", with(&["integration", "issuer"])),
             _ => GATEWAY.to_owned(),
         };
         let text = format!("{needed}{snippet}");
