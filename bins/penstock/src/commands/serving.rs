@@ -191,6 +191,8 @@ fn publish(gateway: Arc<Gateway>, status: Arc<Status>, trust: Trust) -> follow::
                 }
             }
             gateway.apply_settings(&settings, Arc::clone(&trusted));
+            // Sections of services may name others than before.
+            status.compiled(gateway.diagnostics());
         }
     })
 }
