@@ -429,7 +429,7 @@ fn an_application_of_the_control_plane_is_read_like_a_file() {
 #[test]
 fn the_snippets_of_the_manual_are_accepted() {
     let of = |name: &str| {
-        let found = super::snippets::SNIPPETS.iter().find(|(table, _)| *table == name);
+        let found = snippets::SNIPPETS.iter().find(|(table, _)| *table == name);
         found.map(|(_, text)| *text).expect("a snippet")
     };
     check("plans.toml", &format!("{}{}{}", of("plan"), of("custom"), of("deny")), "");

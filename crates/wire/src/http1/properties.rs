@@ -268,8 +268,8 @@ fn view(head: &RequestHead, bytes: &[u8]) -> impl PartialEq + std::fmt::Debug + 
 /// and a path that is not ambiguous has one reading, the one that was sent.
 fn check_path(head: &RequestHead, bytes: &[u8]) {
     let path = head.path(bytes);
-    let decoded = decode(path, &SEPARATORS);
-    for segment in decode(path, &DELIMITERS).split(|byte| matches!(byte, b'/' | b'\\')) {
+    let decoded = unescaped(path, &SEPARATORS);
+    for segment in unescaped(path, &DELIMITERS).split(|byte| matches!(byte, b'/' | b'\\')) {
         let name = segment.split(|byte| matches!(byte, b';' | b'?' | b'#')).next();
         let name = name.unwrap_or_default();
         assert!(!matches!(name, b"." | b".."), "a dot segment was kept");
@@ -292,7 +292,7 @@ const DELIMITERS: [(&[u8], u8); 5] =
 const SEPARATORS: [(&[u8], u8); 2] = [(b"%2F", b'/'), (b"%5C", b'\\')];
 
 /// `path` with these escapes decoded.
-fn decode(path: &[u8], escapes: &[(&[u8], u8)]) -> Vec<u8> {
+fn unescaped(path: &[u8], escapes: &[(&[u8], u8)]) -> Vec<u8> {
     let mut out = Vec::new();
     let mut rest = path;
     while let Some((first, after)) = rest.split_first() {

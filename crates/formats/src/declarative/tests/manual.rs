@@ -1,6 +1,7 @@
 //! The manual agrees with the reader.
 
 use super::*;
+use crate::declarative::snippets::SNIPPETS;
 
 /// The full example, which the reader accepts, has every key of the manual.
 #[test]
