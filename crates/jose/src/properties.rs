@@ -151,7 +151,9 @@ mod tests {
 
         #[test]
         fn the_properties_hold_for_changed_valid_inputs(
-            place in any::<prop::sample::Index>(), byte in any::<u8>(), cut in any::<prop::sample::Index>(),
+            place in any::<prop::sample::Index>(),
+            byte in any::<u8>(),
+            cut in any::<prop::sample::Index>(),
         ) {
             let certificate = crate::pem::single(DER).unwrap().der;
             for good in [GENUINE.as_bytes(), KEY.as_bytes(), DER, &certificate] {

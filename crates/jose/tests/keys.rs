@@ -320,7 +320,11 @@ proptest! {
     }
 
     #[test]
-    fn a_flipped_bit_anywhere_is_detected_for_every_algorithm(pick in 0..10_usize, place in any::<prop::sample::Index>(), bit in 0..8_u32) {
+    fn a_flipped_bit_anywhere_is_detected_for_every_algorithm(
+        pick in 0..10_usize,
+        place in any::<prop::sample::Index>(),
+        bit in 0..8_u32,
+    ) {
         let (private, public, algorithms) = pairs().swap_remove(pick);
         let signer = SigningKey::from_pem(private).unwrap();
         let keys = KeySet::from_pem(public).unwrap();

@@ -16,14 +16,14 @@ pub(super) struct Line<'a> {
 }
 
 impl Line<'_> {
-    /// Both characters around the edge after `columns` belong to a literal, so that the literal crosses it.
-    pub(super) fn literal_crosses(&self, columns: usize) -> bool {
-        let mut letters = self.text.char_indices().skip(columns.saturating_sub(1)).take(2);
-        let mut next_is_literal = || {
-            let kind = letters.next().and_then(|(at, _)| self.kinds.get(at));
-            kind == Some(&Kind::Literal)
+    /// The last of `columns` and one beside it belong to a literal, which therefore ends at the edge or crosses it.
+    pub(super) fn literal_reaches(&self, columns: usize) -> bool {
+        let is_literal = |column: usize| {
+            let letter = self.text.char_indices().nth(column);
+            letter.is_some_and(|(at, _)| self.kinds.get(at) == Some(&Kind::Literal))
         };
-        columns > 0 && next_is_literal() && next_is_literal()
+        let Some(last) = columns.checked_sub(1) else { return false };
+        is_literal(last) && (is_literal(last + 1) || last.checked_sub(1).is_some_and(is_literal))
     }
 }
 
@@ -165,10 +165,10 @@ mod tests {
     }
 
     #[test]
-    fn a_literal_crosses_an_edge_that_it_has_on_both_sides() {
+    fn a_literal_reaches_an_edge_that_it_ends_at_or_crosses() {
         let source = "f(\"abc\")";
-        let crosses =
-            |columns| lines(source).first().is_some_and(|line| line.literal_crosses(columns));
-        assert_eq!([0, 2, 3, 6, 7].map(crosses), [false, false, true, true, false]);
+        let reaches =
+            |columns| lines(source).first().is_some_and(|line| line.literal_reaches(columns));
+        assert_eq!([0, 2, 3, 7, 8].map(reaches), [false, false, true, true, false]);
     }
 }

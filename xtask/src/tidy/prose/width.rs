@@ -1,7 +1,7 @@
 //! Code ends at 100 columns and comments at 120.
 //!
-//! Exempt: a literal that crosses the edge, lines below `#[rustfmt::skip]` (tables), and comment lines with a URL or
-//! with a row of a table.
+//! Exempt: a literal that ends at the edge or crosses it, lines below `#[rustfmt::skip]` (tables), and comment lines
+//! with a URL or with a row of a table.
 
 use std::ops::RangeInclusive;
 
@@ -28,7 +28,7 @@ fn long(line: &Line<'_>, tables: &[RangeInclusive<usize>]) -> Option<Hit> {
         return None;
     }
     let in_table = || tables.iter().any(|table| table.contains(&line.number));
-    if line.code_columns > CODE_COLUMNS && !line.literal_crosses(CODE_COLUMNS) && !in_table() {
+    if line.code_columns > CODE_COLUMNS && !line.literal_reaches(CODE_COLUMNS) && !in_table() {
         return Some(hit(line.number, "code", line.code_columns, CODE_COLUMNS));
     }
     let comment = line.comment.filter(|comment| !is_exempt(comment))?;

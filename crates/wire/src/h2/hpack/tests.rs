@@ -204,20 +204,27 @@ proptest! {
 
     #[test]
     fn any_field_is_decoded_as_it_was_encoded(
-        fields in prop::collection::vec(("[a-z-]{1,40}", prop::collection::vec(any::<u8>(), 0..300)), 0..20)
+        fields in prop::collection::vec(
+            ("[a-z-]{1,40}", prop::collection::vec(any::<u8>(), 0..300)),
+            0..20,
+        )
     ) {
         let mut block = Vec::new();
         for (name, value) in &fields {
             field(&mut block, name.as_bytes(), value);
         }
         let mut got = Vec::new();
-        Decoder::new().decode(&block, |name, value| got.push((name.to_vec(), value.to_vec()))).unwrap();
-        let expect: Vec<_> = fields.into_iter().map(|(name, value)| (name.into_bytes(), value)).collect();
+        let mut push = |name: &[u8], value: &[u8]| got.push((name.to_vec(), value.to_vec()));
+        Decoder::new().decode(&block, &mut push).unwrap();
+        let expect = fields.into_iter().map(|(name, value)| (name.into_bytes(), value));
+        let expect: Vec<_> = expect.collect();
         prop_assert_eq!(got, expect);
     }
 
     #[test]
-    fn remembered_values_change_nothing(blocks in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 0..40)) {
+    fn remembered_values_change_nothing(
+        blocks in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 0..40),
+    ) {
         let (mut remembering, mut plain) = (Decoder::new().remembering(), Decoder::new());
         for block in blocks.iter().chain(&blocks) {
             prop_assert_eq!(decode(&mut remembering, block), decode(&mut plain, block));
@@ -225,7 +232,9 @@ proptest! {
     }
 
     #[test]
-    fn the_table_stays_within_its_limit_whatever_the_blocks(bytes in prop::collection::vec(any::<u8>(), 0..600)) {
+    fn the_table_stays_within_its_limit_whatever_the_blocks(
+        bytes in prop::collection::vec(any::<u8>(), 0..600),
+    ) {
         crate::h2::properties::hpack(&bytes);
     }
 }

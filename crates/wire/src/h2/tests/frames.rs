@@ -376,7 +376,9 @@ fn any_frame() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn the_result_does_not_depend_on_the_split(frames in prop::collection::vec(any_frame(), 0..30)) {
+    fn the_result_does_not_depend_on_the_split(
+        frames in prop::collection::vec(any_frame(), 0..30),
+    ) {
         let bytes = [frame(SETTINGS, 0, 0, &[]), frames.concat()].concat();
         properties::connection(&bytes);
     }

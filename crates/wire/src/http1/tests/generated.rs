@@ -87,7 +87,11 @@ fn lines(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 500,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn the_result_for_a_head_does_not_depend_on_how_it_is_split(bytes in lines(STARTS, LINES)) {
@@ -96,12 +100,16 @@ proptest! {
     }
 
     #[test]
-    fn the_payload_of_a_chunked_body_does_not_depend_on_how_it_is_split(bytes in lines(CHUNKS, CHUNKS)) {
+    fn the_payload_of_a_chunked_body_does_not_depend_on_how_it_is_split(
+        bytes in lines(CHUNKS, CHUNKS),
+    ) {
         properties::chunked(&bytes);
     }
 
     #[test]
-    fn the_result_for_random_bytes_does_not_depend_on_how_they_are_split(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
+    fn the_result_for_random_bytes_does_not_depend_on_how_they_are_split(
+        bytes in proptest::collection::vec(any::<u8>(), 0..64),
+    ) {
         properties::request_head(&bytes);
         properties::response_head(&bytes);
         properties::chunked(&bytes);
@@ -124,6 +132,7 @@ proptest! {
             0..10,
         ),
     ) {
-        properties::request_head(format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", pieces.concat()).as_bytes());
+        let head = format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", pieces.concat());
+        properties::request_head(head.as_bytes());
     }
 }
