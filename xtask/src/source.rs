@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 
 use proc_macro2::{Delimiter, Group, Ident, TokenStream, TokenTree};
 use syn::visit::{self, Visit};
-use syn::{Attribute, Expr, ImplItem, Item, Macro, Meta, Stmt, TraitItem, UseTree};
+use syn::{Attribute, Expr, ImplItem, Item, Macro, Meta, Stmt, TraitItem, UseTree, Visibility};
 
 /// One path as written, with the line (from 1) that it begins on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,6 +106,46 @@ pub(crate) fn unformatted(source: &str) -> syn::Result<Vec<RangeInclusive<usize>
 fn is_skip(group: &Group) -> bool {
     group.delimiter() == Delimiter::Bracket
         && group.stream().to_string().replace(' ', "") == "rustfmt::skip"
+}
+
+/// The types of `source` that are exported to its crate or beyond it (`pub(crate)`, `pub`), outside tests: line, name,
+/// and whether other crates can import them.
+///
+/// # Errors
+/// `source` is not Rust.
+pub(crate) fn exported_types(source: &str) -> syn::Result<Vec<(usize, String, bool)>> {
+    let file = syn::parse_file(source)?;
+    let mut found = Vec::new();
+    if !is_test(&file.attrs) {
+        collect_types(&file.items, &mut found);
+    }
+    Ok(found)
+}
+
+#[expect(clippy::wildcard_enum_match_arm, reason = "syn may add kinds of items")]
+fn collect_types(items: &[Item], found: &mut Vec<(usize, String, bool)>) {
+    for item in items.iter().filter(|item| !is_test(attributes(item))) {
+        let (visibility, name) = match item {
+            Item::Enum(item) => (&item.vis, &item.ident),
+            Item::Struct(item) => (&item.vis, &item.ident),
+            Item::Trait(item) => (&item.vis, &item.ident),
+            Item::Type(item) => (&item.vis, &item.ident),
+            Item::Union(item) => (&item.vis, &item.ident),
+            Item::Mod(module) => {
+                if let Some((_, items)) = &module.content {
+                    collect_types(items, found);
+                }
+                continue;
+            }
+            _ => continue,
+        };
+        let public = match visibility {
+            Visibility::Public(_) => true,
+            Visibility::Restricted(to) if to.path.is_ident("crate") => false,
+            Visibility::Restricted(_) | Visibility::Inherited => continue,
+        };
+        found.push((line(name), name.to_string(), public));
+    }
 }
 
 struct Paths(Vec<Mention>);
@@ -235,6 +275,7 @@ fn attributes(item: &Item) -> &[Attribute] {
         Item::Struct(item) => &item.attrs,
         Item::Trait(item) => &item.attrs,
         Item::Type(item) => &item.attrs,
+        Item::Union(item) => &item.attrs,
         Item::Use(item) => &item.attrs,
         _ => &[],
     }
@@ -288,6 +329,16 @@ mod tests {
         check("fn f() { #[cfg(test)] let a = b::c(); }", &[]);
         check("#![cfg(test)]\nuse a::b;", &[]);
         check("#[cfg(not(test))]\nuse a::b;", &[(2, "a::b")]);
+    }
+
+    #[test]
+    fn types_are_exported_to_the_crate_or_beyond_it() {
+        let source = "pub struct A;\npub(crate) enum B {}\npub(super) type C = u8;\nstruct D;\n\
+                      mod inner {\n pub trait E {}\n}\n#[cfg(test)]\npub union F { a: u8 }\npub fn g() {}";
+        let found = exported_types(source).unwrap();
+        let found: Vec<(usize, &str, bool)> =
+            found.iter().map(|(line, name, public)| (*line, name.as_str(), *public)).collect();
+        assert_eq!(found, [(1, "A", true), (2, "B", false), (6, "E", true)]);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 mod direction;
 mod housekeeping;
 mod modules;
+mod names;
 mod prose;
 
 use std::cell::OnceCell;
@@ -81,6 +82,7 @@ const RULES: &[Rule] = &[
     ("pure crates", direction::bans),
     ("stages do not import stages", direction::stages),
     ("modules import one way", modules::one_way),
+    ("one meaning per type name", names::repetitions),
     ("no unsafe code", direction::unsafe_code),
     ("fuzz targets have seeds", housekeeping::fuzz_targets),
     ("docs/limits.md is up to date", limits::drift),

@@ -7,13 +7,13 @@ use crate::der;
 use crate::error::KeyError;
 
 /// One block of a PEM file.
-pub(crate) struct Block<'a> {
+pub(crate) struct PemBlock<'a> {
     pub(crate) label: &'a str,
     pub(crate) der: Vec<u8>,
 }
 
 /// The only block of `text`. Text outside of it is ignored.
-pub(crate) fn single(text: &[u8]) -> Result<Block<'_>, KeyError> {
+pub(crate) fn single(text: &[u8]) -> Result<PemBlock<'_>, KeyError> {
     let text = std::str::from_utf8(text).map_err(|_| KeyError::Pem("not a PEM file"))?;
     let mut lines = text.lines().map(str::trim_ascii);
     let mut block = next(&mut lines)?.ok_or(KeyError::Pem("the file contains no PEM block"))?;
@@ -35,7 +35,7 @@ pub fn certificates(text: &[u8]) -> Result<Vec<Vec<u8>>, KeyError> {
     let text = std::str::from_utf8(text).map_err(|_| KeyError::Pem("not a PEM file"))?;
     let mut lines = text.lines().map(str::trim_ascii);
     let mut found = Vec::new();
-    while let Some(Block { label, der }) = next(&mut lines)? {
+    while let Some(PemBlock { label, der }) = next(&mut lines)? {
         if label != "CERTIFICATE" || der::certificate(&der).is_none() {
             return Err(KeyError::Pem("a PEM block is not an X.509 certificate"));
         }
@@ -44,7 +44,7 @@ pub fn certificates(text: &[u8]) -> Result<Vec<Vec<u8>>, KeyError> {
     if found.is_empty() { Err(KeyError::Pem("the file contains no PEM block")) } else { Ok(found) }
 }
 
-fn next<'a>(lines: &mut impl Iterator<Item = &'a str>) -> Result<Option<Block<'a>>, KeyError> {
+fn next<'a>(lines: &mut impl Iterator<Item = &'a str>) -> Result<Option<PemBlock<'a>>, KeyError> {
     let Some(label) = lines.find_map(|line| label(line, "-----BEGIN ")) else {
         return Ok(None);
     };
@@ -55,7 +55,7 @@ fn next<'a>(lines: &mut impl Iterator<Item = &'a str>) -> Result<Option<Block<'a
             let der = STANDARD.decode(&body).ok().filter(|_| ended);
             let der =
                 der.ok_or(KeyError::Pem("a PEM block is not base64, or has a wrong END line"))?;
-            return Ok(Some(Block { label, der }));
+            return Ok(Some(PemBlock { label, der }));
         }
         body.push_str(line);
     }

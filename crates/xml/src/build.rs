@@ -5,15 +5,15 @@ use bytestring::ByteString;
 
 use crate::content::Content;
 use crate::document::{
-    AttributeRecord, COMMENT, Declaration, Document, ELEMENT, Instruction, NO_PARENT, NONE, PI,
-    ROOT, Record, TAGGED, TEXT, Tag, VALUE_SHIFT,
+    AttributeRecord, COMMENT, Document, ELEMENT, Instruction, NO_PARENT, NONE,
+    NamespaceDeclaration, PI, ROOT, Record, TAGGED, TEXT, Tag, VALUE_SHIFT,
 };
 use crate::dtd::{Dtd, Entity};
 use crate::entities::EntityResolver;
 use crate::error::{Error, OffsetError};
 use crate::input::Input;
 use crate::machine::quick::StepSink;
-use crate::machine::{Attribute, Machine, Span, Step, View};
+use crate::machine::{Machine, ScannedAttribute, Span, Step, View};
 use crate::names::{EMPTY, Symbol, number, shrink};
 use crate::node::Node;
 use crate::options::Options;
@@ -178,7 +178,7 @@ impl StepSink for Tree {
     }
 
     #[inline]
-    fn tagged(&mut self, qname: u32, at: u32, attributes: &[Attribute]) {
+    fn tagged(&mut self, qname: u32, at: u32, attributes: &[ScannedAttribute]) {
         self.start((qname, at), attributes, &[]);
     }
 
@@ -351,7 +351,7 @@ impl Tree {
     fn start(
         &mut self,
         (qname, at): (u32, u32),
-        attributes: &[Attribute],
+        attributes: &[ScannedAttribute],
         declared: &[(Symbol, Symbol)],
     ) {
         let mut record = (at, ELEMENT | (qname << VALUE_SHIFT));
@@ -367,7 +367,7 @@ impl Tree {
         }
     }
 
-    fn attributes(&mut self, attributes: &[Attribute], owner: u32) -> u32 {
+    fn attributes(&mut self, attributes: &[ScannedAttribute], owner: u32) -> u32 {
         let all = &mut self.document.attributes;
         if attributes.is_empty() {
             return NONE;
@@ -394,12 +394,12 @@ impl Tree {
             return NONE;
         }
         if all.is_empty() {
-            all.push(Declaration { next: NONE, prefix: EMPTY, uri: EMPTY });
+            all.push(NamespaceDeclaration { next: NONE, prefix: EMPTY, uri: EMPTY });
         }
         let first = number(all.len());
         for (count, &(prefix, uri)) in (1..).zip(declared) {
             let next = if count == declared.len() { NONE } else { number(all.len() + 1) };
-            all.push(Declaration { next, prefix, uri });
+            all.push(NamespaceDeclaration { next, prefix, uri });
         }
         first
     }

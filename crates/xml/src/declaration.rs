@@ -1,12 +1,12 @@
 //! The XML declaration (section 2.8, production 23).
 
-use crate::decode::Encoding;
+use crate::decode::InputEncoding;
 use crate::error::{Error, ErrorKind, OffsetError};
 use crate::scan::Search;
 
 /// A parsed declaration; `end` is where the document continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Declaration<'t> {
+pub(crate) struct XmlDeclaration<'t> {
     pub(crate) encoding: Option<&'t str>,
     pub(crate) end: usize,
 }
@@ -34,7 +34,7 @@ pub(crate) enum Form {
 pub(crate) fn pass(
     text: &str,
     form: Form,
-    encoding: Encoding,
+    encoding: InputEncoding,
     broken: Option<&OffsetError>,
     whole: bool,
     search: &mut Search,
@@ -81,17 +81,17 @@ fn begins(text: &str) -> bool {
 }
 
 /// Parses the declaration at the start of `text`; `None` if there isn't one.
-pub(crate) fn read(text: &str, form: Form) -> Result<Option<Declaration<'_>>, OffsetError> {
+pub(crate) fn read(text: &str, form: Form) -> Result<Option<XmlDeclaration<'_>>, OffsetError> {
     if !begins(text) {
         return Ok(None);
     }
     if text.starts_with(USUAL) {
         let encoding = text.get(USUAL_ENCODING);
-        return Ok(Some(Declaration { encoding, end: USUAL.len() }));
+        return Ok(Some(XmlDeclaration { encoding, end: USUAL.len() }));
     }
     let bad = |at: usize, why| OffsetError::new(at, ErrorKind::BadDeclaration(why));
     let mut at = START.len();
-    let mut found = Declaration::default();
+    let mut found = XmlDeclaration::default();
     // The attributes come in this order, each at most once: 0 version, 1 encoding, 2 standalone.
     let mut passed = 0;
     loop {

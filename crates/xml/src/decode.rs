@@ -8,7 +8,7 @@ use crate::error::{Error, ErrorKind, OffsetError};
 use crate::scan::Search;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Encoding {
+pub(crate) enum InputEncoding {
     Utf8,
     UsAscii,
     Latin1,
@@ -19,13 +19,13 @@ pub(crate) enum Encoding {
 /// The encoding detected at the beginning of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Sniffed {
-    pub(crate) encoding: Encoding,
+    pub(crate) encoding: InputEncoding,
     /// Length of the byte order mark.
     pub(crate) mark: usize,
 }
 
-const BIG: Encoding = Encoding::Utf16 { big_endian: true };
-const LITTLE: Encoding = Encoding::Utf16 { big_endian: false };
+const BIG: InputEncoding = InputEncoding::Utf16 { big_endian: true };
+const LITTLE: InputEncoding = InputEncoding::Utf16 { big_endian: false };
 
 /// The encoding of a document that begins with `head`; `None` if more bytes are needed, which is never so if `head` is
 /// the `whole`. `search` looks for the end of the declaration.
@@ -42,7 +42,7 @@ pub(crate) fn sniff(
             let kind = ErrorKind::UnsupportedEncoding("UTF-32".to_owned());
             return Err(OffsetError::new(0, kind).locate(""));
         }
-        [0xEF, 0xBB, 0xBF, ..] => (Encoding::Utf8, 3),
+        [0xEF, 0xBB, 0xBF, ..] => (InputEncoding::Utf8, 3),
         [0xFE, 0xFF, ..] => (BIG, 2),
         [0xFF, 0xFE, ..] => (LITTLE, 2),
         [0x00, b'<', 0x00, b'?', ..] => (BIG, 0),
@@ -69,20 +69,20 @@ fn declaration_of<'h>(head: &'h [u8], whole: bool, search: &mut Search) -> Optio
 }
 
 /// The encoding that the declaration names; a malformed declaration is reported later.
-fn declared(declaration: &[u8]) -> Result<Encoding, Error> {
+fn declared(declaration: &[u8]) -> Result<InputEncoding, Error> {
     let head = std::str::from_utf8(declaration).unwrap_or("");
-    let Ok(Some(declaration::Declaration { encoding: Some(name), .. })) =
+    let Ok(Some(declaration::XmlDeclaration { encoding: Some(name), .. })) =
         declaration::read(head, Form::Document).or_else(|_| declaration::read(head, Form::Entity))
     else {
-        return Ok(Encoding::Utf8);
+        return Ok(InputEncoding::Utf8);
     };
     match name.to_ascii_uppercase().as_str() {
-        "UTF-8" | "UTF8" => Ok(Encoding::Utf8),
-        "US-ASCII" | "ASCII" | "ANSI_X3.4-1968" | "ISO646-US" => Ok(Encoding::UsAscii),
+        "UTF-8" | "UTF8" => Ok(InputEncoding::Utf8),
+        "US-ASCII" | "ASCII" | "ANSI_X3.4-1968" | "ISO646-US" => Ok(InputEncoding::UsAscii),
         "ISO-8859-1" | "ISO_8859-1" | "ISO8859-1" | "LATIN1" | "LATIN-1" | "L1" => {
-            Ok(Encoding::Latin1)
+            Ok(InputEncoding::Latin1)
         }
-        "WINDOWS-1252" | "CP1252" | "X-CP1252" => Ok(Encoding::Windows1252),
+        "WINDOWS-1252" | "CP1252" | "X-CP1252" => Ok(InputEncoding::Windows1252),
         "UTF-16" | "UTF-16BE" | "UTF-16LE" => {
             let found = "in an encoding that extends ASCII";
             let kind = ErrorKind::EncodingMismatch { declared: name.to_owned(), found };
@@ -96,7 +96,7 @@ fn declared(declaration: &[u8]) -> Result<Encoding, Error> {
     }
 }
 
-impl Encoding {
+impl InputEncoding {
     /// The encoding detected from the bytes, for an error message, if a declaration of `name` contradicts it.
     pub(crate) fn disagrees(self, name: &str) -> Option<&'static str> {
         let upper = name.to_ascii_uppercase();
@@ -130,7 +130,7 @@ impl Encoding {
 /// Decodes bytes that arrive in pieces; `\r\n` and `\r` become `\n` (section 2.11).
 #[derive(Debug)]
 pub(crate) struct Decoder {
-    encoding: Encoding,
+    encoding: InputEncoding,
     /// The beginning of an incomplete character: at most three bytes.
     held: Vec<u8>,
     /// A high surrogate of UTF-16 whose low surrogate hasn't arrived.
@@ -144,11 +144,11 @@ pub(crate) struct Decoder {
 pub(crate) struct Undecodable;
 
 impl Decoder {
-    pub(crate) fn new(encoding: Encoding) -> Self {
+    pub(crate) fn new(encoding: InputEncoding) -> Self {
         Self { encoding, held: Vec::new(), high: None, after_return: false }
     }
 
-    pub(crate) fn encoding(&self) -> Encoding {
+    pub(crate) fn encoding(&self) -> InputEncoding {
         self.encoding
     }
 
@@ -165,21 +165,21 @@ impl Decoder {
     /// Appends the text of `bytes` to `out`, up to the first byte that can't be decoded.
     pub(crate) fn push(&mut self, bytes: &[u8], out: &mut String) -> Result<(), Undecodable> {
         match self.encoding {
-            Encoding::Utf8 => self.utf8(bytes, out),
-            Encoding::UsAscii => {
+            InputEncoding::Utf8 => self.utf8(bytes, out),
+            InputEncoding::UsAscii => {
                 let end = bytes.iter().position(|byte| !byte.is_ascii()).unwrap_or(bytes.len());
                 self.utf8(bytes.get(..end).unwrap_or(&[]), out)?;
                 if end < bytes.len() { Err(Undecodable) } else { Ok(()) }
             }
-            Encoding::Latin1 => {
+            InputEncoding::Latin1 => {
                 bytes.iter().for_each(|&byte| self.put(char::from(byte), out));
                 Ok(())
             }
-            Encoding::Windows1252 => bytes.iter().try_for_each(|&byte| {
+            InputEncoding::Windows1252 => bytes.iter().try_for_each(|&byte| {
                 self.put(windows_1252(byte).ok_or(Undecodable)?, out);
                 Ok(())
             }),
-            Encoding::Utf16 { big_endian } => self.utf16(bytes, big_endian, out),
+            InputEncoding::Utf16 { big_endian } => self.utf16(bytes, big_endian, out),
         }
     }
 
@@ -278,9 +278,9 @@ impl Decoder {
 pub fn lossy_text(bytes: &[u8]) -> Cow<'_, str> {
     let sniffed = sniff(bytes, true, &mut Search::default()).ok().flatten();
     let Sniffed { encoding, mark } =
-        sniffed.unwrap_or(Sniffed { encoding: Encoding::Utf8, mark: 0 });
+        sniffed.unwrap_or(Sniffed { encoding: InputEncoding::Utf8, mark: 0 });
     let bytes = bytes.get(mark..).unwrap_or(&[]);
-    if let (Encoding::Utf8, Ok(text), None) =
+    if let (InputEncoding::Utf8, Ok(text), None) =
         (encoding, std::str::from_utf8(bytes), memchr::memchr(b'\r', bytes))
     {
         return Cow::Borrowed(text);
@@ -294,7 +294,7 @@ pub fn lossy_text(bytes: &[u8]) -> Cow<'_, str> {
         out.push(char::REPLACEMENT_CHARACTER);
         decoder = Decoder::new(encoding);
         // In UTF-8 the byte may begin the next character.
-        if encoding == Encoding::Utf8 {
+        if encoding == InputEncoding::Utf8 {
             drop(decoder.push(&[byte], &mut out));
         }
     }

@@ -75,7 +75,7 @@ pub(crate) struct AttributeRecord {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Declaration {
+pub(crate) struct NamespaceDeclaration {
     pub(crate) next: u32,
     pub(crate) prefix: Symbol,
     pub(crate) uri: Symbol,
@@ -128,7 +128,7 @@ pub struct Document {
     /// Attributes. The first is unused, so that 0 can mean none.
     pub(crate) attributes: Vec<AttributeRecord>,
     pub(crate) tags: Vec<Tag>,
-    pub(crate) declarations: Vec<Declaration>,
+    pub(crate) declarations: Vec<NamespaceDeclaration>,
     pub(crate) instructions: Vec<Instruction>,
     pub(crate) names: SharedNames,
     /// The places of text after the source: (its start, its offset in the source), ascending.

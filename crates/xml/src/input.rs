@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use crate::chars;
 use crate::declaration::{self, Form};
-use crate::decode::{self, Decoder, Encoding, Sniffed};
+use crate::decode::{self, Decoder, InputEncoding, Sniffed};
 use crate::dtd::{self, Dtd};
 use crate::entities::EntityResolver;
 use crate::error::{Error, ErrorKind, OffsetError};
@@ -127,7 +127,7 @@ pub(crate) fn entity(bytes: &[u8]) -> Result<(String, usize), Error> {
 
 /// A document as text.
 struct Decoded<'b> {
-    encoding: Encoding,
+    encoding: InputEncoding,
     text: Cow<'b, str>,
     /// The error that ended the text early.
     broken: Option<OffsetError>,
@@ -139,9 +139,9 @@ struct Decoded<'b> {
 fn decoded<'b>(bytes: &'b [u8], text: Option<&'b str>) -> Result<Decoded<'b>, Error> {
     let sniffed = decode::sniff(bytes, true, &mut Search::default())?;
     let Sniffed { encoding, mark } =
-        sniffed.unwrap_or(Sniffed { encoding: Encoding::Utf8, mark: 0 });
+        sniffed.unwrap_or(Sniffed { encoding: InputEncoding::Utf8, mark: 0 });
     let bytes = bytes.get(mark..).unwrap_or(&[]);
-    if encoding == Encoding::Utf8
+    if encoding == InputEncoding::Utf8
         && let Some(text) = match text {
             Some(text) => text.get(mark..),
             None => std::str::from_utf8(bytes).ok(),

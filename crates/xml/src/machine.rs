@@ -59,7 +59,7 @@ pub(crate) enum Step {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Attribute {
+pub(crate) struct ScannedAttribute {
     pub(crate) qname: u32,
     pub(crate) value: Span,
     pub(crate) is_id: bool,
@@ -94,7 +94,7 @@ enum Phase {
 #[derive(Debug)]
 pub(crate) struct Scratch {
     namespaces: Namespaces,
-    attributes: Vec<Attribute>,
+    attributes: Vec<ScannedAttribute>,
     declared: Vec<(Symbol, Symbol)>,
     open: Vec<Open>,
     raw_attributes: Vec<tags::RawAttribute>,
@@ -134,7 +134,7 @@ const KEPT_ITEMS_MAX: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Machine {
     pub(crate) namespaces: Namespaces,
-    pub(crate) attributes: Vec<Attribute>,
+    pub(crate) attributes: Vec<ScannedAttribute>,
     /// Declarations of the last [`Step::Start`]: (prefix, URI).
     pub(crate) declared: Vec<(Symbol, Symbol)>,
     /// Text that doesn't occur in the source as it is.

@@ -147,7 +147,7 @@ impl<'r> Start<'r> {
     /// The attributes in the order of the document, defaults of the document type last.
     pub fn attributes(&self) -> impl Iterator<Item = Attribute<'r>> {
         let (machine, view) = (self.machine, self.view);
-        machine.attributes.iter().map(move |found: &machine::Attribute| {
+        machine.attributes.iter().map(move |found: &machine::ScannedAttribute| {
             let (prefix, namespace, local) = self.parts(found.qname);
             let value = address(view, &machine.composed, found.value);
             Attribute { prefix, namespace, local, value }

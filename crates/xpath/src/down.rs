@@ -10,7 +10,7 @@ use crate::context::Context;
 use crate::evaluate::{Outcome, Run};
 use crate::item::Item;
 use crate::plan::{COUNTERS_MAX, Predicate, Scan, ScanStep, Test};
-use crate::sink::{Nodes, Sink, Taken};
+use crate::sink::{NodeSink, Nodes, Taken};
 use crate::test::{Below, Ready};
 
 /// Initial capacity of a list of descendants, in nodes.
@@ -25,7 +25,7 @@ impl<'d> Run<'_, 'd> {
         &mut self,
         scan: &Scan,
         start: Node<'d>,
-        sink: &mut dyn Sink<'d>,
+        sink: &mut dyn NodeSink<'d>,
     ) -> Outcome<bool> {
         let Some((start, from)) = self.descend(scan, start)? else { return Ok(true) };
         let deep = scan.deep >> from;
@@ -69,7 +69,7 @@ impl<'d> Run<'_, 'd> {
         scan: &Scan,
         step: &ScanStep,
         start: Node<'d>,
-        sink: &mut dyn Sink<'d>,
+        sink: &mut dyn NodeSink<'d>,
     ) -> Outcome<bool> {
         let ready = step.test.ready(start.document());
         if ready.is_never() {
@@ -100,7 +100,7 @@ impl<'d> Run<'_, 'd> {
         second: &ScanStep,
         attribute: bool,
         start: Node<'d>,
-        sink: &mut dyn Sink<'d>,
+        sink: &mut dyn NodeSink<'d>,
     ) -> Outcome<bool> {
         let document = start.document();
         let (one, two) = (first.test.ready(document), second.test.ready(document));
@@ -162,7 +162,7 @@ impl<'d> Run<'_, 'd> {
         step: &ScanStep,
         test: Ready<'_>,
         start: Node<'d>,
-        sink: &mut dyn Sink<'d>,
+        sink: &mut dyn NodeSink<'d>,
     ) -> Outcome<bool> {
         let (below, budget) = (Below::new(test, start.document()), self.budget);
         match sink.list() {
@@ -180,7 +180,7 @@ impl<'d> Run<'_, 'd> {
         &mut self,
         step: &ScanStep,
         items: &[Item<'d>],
-        sink: &mut dyn Sink<'d>,
+        sink: &mut dyn NodeSink<'d>,
     ) -> Outcome<bool> {
         if let Some(list) = sink.list() {
             list.reserve(items.len(), self.budget)?;

@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::item::{Item, NodeSet};
 use crate::number::{number_to_string, string_to_number};
 use crate::plan::{Arithmetic, Comparison, Expr, Type};
-use crate::sink::{Exists, First, Holds, Nodes, Operand, Sink, Taken};
+use crate::sink::{Exists, First, Holds, NodeSink, Nodes, Operand, Taken};
 use crate::value::{Value, is_true};
 
 pub(crate) type Outcome<T> = Result<T, Error>;
@@ -282,7 +282,7 @@ impl<'a, 'd> Run<'a, 'd> {
         &mut self,
         expr: &Expr,
         context: Context<'d>,
-        sink: &mut dyn Sink<'d>,
+        sink: &mut dyn NodeSink<'d>,
     ) -> Outcome<()> {
         if let Expr::Path(path) = expr {
             return self.path(path, context, sink).map(drop);
@@ -365,11 +365,11 @@ impl<'a, 'd> Run<'a, 'd> {
 
 /// Passes on the nodes of one operand of a union, which are in order among themselves only.
 struct Unsorted<'s, 'd> {
-    sink: &'s mut dyn Sink<'d>,
+    sink: &'s mut dyn NodeSink<'d>,
     wants: bool,
 }
 
-impl<'d> Sink<'d> for Unsorted<'_, 'd> {
+impl<'d> NodeSink<'d> for Unsorted<'_, 'd> {
     fn any_order(&self) -> bool {
         true
     }

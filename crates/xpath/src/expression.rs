@@ -9,7 +9,7 @@ use crate::evaluate::Run;
 use crate::item::NodeSet;
 use crate::name::ExpandedName;
 use crate::parser;
-use crate::plan::{Expr, Path, Segment, Start, Type};
+use crate::plan::{Expr, Path, PathStart, Segment, Type};
 use crate::value::Value;
 
 /// A compiled expression. It isn't tied to a document, and threads can share it.
@@ -154,11 +154,11 @@ impl Expression {
             is_sure &= match expr {
                 Expr::Path(path) if leaves_subtree(path) => false,
                 Expr::Path(path) => match (&path.start, path.segments.first()) {
-                    (Start::Filter(..), _) => true,
-                    (Start::Root | Start::Context, Some(Segment::Scan(scan))) => {
+                    (PathStart::Filter(..), _) => true,
+                    (PathStart::Root | PathStart::Context, Some(Segment::Scan(scan))) => {
                         scan.begins_with(place)
                     }
-                    (Start::Root | Start::Context, _) => false,
+                    (PathStart::Root | PathStart::Context, _) => false,
                 },
                 Expr::Core(core, arguments) => !core.reads_context(arguments.len()),
                 Expr::Number(_)
@@ -190,7 +190,7 @@ impl Expression {
     pub fn reads_context_node(&self) -> bool {
         let mut reads = false;
         self.plan.visit(false, &mut |expr| {
-            reads |= matches!(expr, Expr::Path(path) if matches!(path.start, Start::Context))
+            reads |= matches!(expr, Expr::Path(path) if matches!(path.start, PathStart::Context))
                 || matches!(expr, Expr::Core(core, all) if core.reads_context(all.len()));
         });
         reads
@@ -215,5 +215,5 @@ fn leaves_subtree(path: &Path) -> bool {
 }
 
 fn from_context(path: &Path) -> bool {
-    matches!(path.start, Start::Context | Start::Root)
+    matches!(path.start, PathStart::Context | PathStart::Root)
 }

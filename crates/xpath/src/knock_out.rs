@@ -10,7 +10,7 @@
 
 use crate::axis::Axis;
 use crate::lexer::Operator;
-use crate::plan::{Expr, Path, Segment, Start, Step, Test};
+use crate::plan::{Expr, Path, PathStart, Segment, Step, Test};
 
 #[cfg(feature = "knock-out")]
 pub use disabled::{is_out, without};
@@ -60,7 +60,7 @@ mod disabled {
 /// An expression whose value is the empty node-set.
 pub(crate) fn empty_node_set() -> Expr {
     let step = Step { axis: Axis::SelfNode, test: no_node(), predicates: Vec::new() };
-    Expr::Path(Box::new(Path { start: Start::Context, segments: vec![Segment::Step(step)] }))
+    Expr::Path(Box::new(Path { start: PathStart::Context, segments: vec![Segment::Step(step)] }))
 }
 
 /// A test that no node passes: no name has this namespace.

@@ -11,8 +11,8 @@ use crate::budget::Budget;
 use crate::context::Context;
 use crate::evaluate::{Outcome, Run};
 use crate::item::{Item, NodeSet, is_in_order, put_in_order};
-use crate::plan::{Path, Predicate, Segment, Start, Step, Test, Type};
-use crate::sink::{Nodes, Sink, Taken};
+use crate::plan::{Path, PathStart, Predicate, Segment, Step, Test, Type};
+use crate::sink::{NodeSink, Nodes, Taken};
 use crate::value::Value;
 use crate::walk::Walk;
 
@@ -78,12 +78,12 @@ impl<'d> Run<'_, 'd> {
         &mut self,
         path: &Path,
         context: Context<'d>,
-        sink: &mut dyn Sink<'d>,
+        sink: &mut dyn NodeSink<'d>,
     ) -> Outcome<bool> {
         let mut set = match &path.start {
-            Start::Context => Set::One(context.item),
-            Start::Root => Set::One(context.item.holder().document().root().into()),
-            Start::Filter(expr, predicates) => {
+            PathStart::Context => Set::One(context.item),
+            PathStart::Root => Set::One(context.item.holder().document().root().into()),
+            PathStart::Filter(expr, predicates) => {
                 let nodes = self.nodes(expr, context)?;
                 match predicates.as_slice() {
                     [] => Set::Given(nodes),
@@ -153,7 +153,7 @@ impl<'d> Run<'_, 'd> {
         &mut self,
         segment: &Segment,
         items: &[Item<'d>],
-        sink: &mut dyn Sink<'d>,
+        sink: &mut dyn NodeSink<'d>,
     ) -> Outcome<bool> {
         if let (Segment::Scan(scan), [_, _, ..]) = (segment, items)
             && let Some(step) = scan.sole_child_step()
@@ -187,7 +187,7 @@ impl<'d> Run<'_, 'd> {
         &mut self,
         segment: &Segment,
         item: Item<'d>,
-        sink: &mut dyn Sink<'d>,
+        sink: &mut dyn NodeSink<'d>,
     ) -> Outcome<bool> {
         match (segment, item.node()) {
             (Segment::Scan(scan), Some(node)) => self.scan(scan, node, sink),
@@ -201,7 +201,7 @@ impl<'d> Run<'_, 'd> {
         &mut self,
         step: &Step,
         from: Item<'d>,
-        sink: &mut dyn Sink<'d>,
+        sink: &mut dyn NodeSink<'d>,
     ) -> Outcome<bool> {
         let Step { axis, test, predicates } = step;
         let sized = predicates.iter().any(|p| matches!(p, Predicate::Sized(_) | Predicate::Last));
@@ -222,7 +222,7 @@ impl<'d> Run<'_, 'd> {
         &mut self,
         test: &Test,
         from: Item<'d>,
-        sink: &mut dyn Sink<'d>,
+        sink: &mut dyn NodeSink<'d>,
     ) -> Outcome<bool> {
         let Some(node) = from.node() else { return Ok(true) };
         let ready = test.ready(node.document());
@@ -244,7 +244,7 @@ impl<'d> Run<'_, 'd> {
         test: &Test,
         predicates: &[Predicate],
         from: Item<'d>,
-        sink: &mut dyn Sink<'d>,
+        sink: &mut dyn NodeSink<'d>,
     ) -> Outcome<bool> {
         let ready = test.ready(from.holder().document());
         if ready.is_never() && axis != Axis::Namespace && from.kind() != Kind::Namespace {
@@ -376,7 +376,7 @@ impl<'d> Run<'_, 'd> {
         Ok(())
     }
 
-    pub(crate) fn pass_on(&self, items: &[Item<'d>], sink: &mut dyn Sink<'d>) -> Outcome<bool> {
+    pub(crate) fn pass_on(&self, items: &[Item<'d>], sink: &mut dyn NodeSink<'d>) -> Outcome<bool> {
         for item in items {
             if !sink.take(*item, self.budget)? {
                 return Ok(false);
@@ -457,11 +457,11 @@ fn takes_whole_subtrees(segment: &Segment) -> bool {
 
 /// Passes on nodes and remembers the last one.
 struct LastSeen<'s, 'd> {
-    sink: &'s mut dyn Sink<'d>,
+    sink: &'s mut dyn NodeSink<'d>,
     last: Item<'d>,
 }
 
-impl<'d> Sink<'d> for LastSeen<'_, 'd> {
+impl<'d> NodeSink<'d> for LastSeen<'_, 'd> {
     fn any_order(&self) -> bool {
         self.sink.any_order()
     }

@@ -18,7 +18,7 @@ use crate::lexer::{Operator, Token};
 use crate::name::ExpandedName;
 use crate::parser::Parser;
 use crate::plan::{Expr, Predicate, Step, Test};
-use crate::sink::{Sink, Taken};
+use crate::sink::{NodeSink, Taken};
 
 /// A compiled pattern: one or more alternatives separated by `|`.
 ///
@@ -312,7 +312,7 @@ struct Contains<'d> {
     found: bool,
 }
 
-impl<'d> Sink<'d> for Contains<'d> {
+impl<'d> NodeSink<'d> for Contains<'d> {
     fn any_order(&self) -> bool {
         true
     }

@@ -55,12 +55,12 @@ pub(crate) enum Expr {
 
 #[derive(Debug)]
 pub(crate) struct Path {
-    pub(crate) start: Start,
+    pub(crate) start: PathStart,
     pub(crate) segments: Vec<Segment>,
 }
 
 #[derive(Debug)]
-pub(crate) enum Start {
+pub(crate) enum PathStart {
     Context,
     Root,
     Filter(Expr, Vec<Predicate>),
@@ -253,12 +253,12 @@ impl Expr {
             Self::Or(_) | Self::And(_) | Self::Compare(..) => Type::Boolean,
             Self::Union(_) => Type::NodeSet,
             Self::Path(path) => match &path.start {
-                Start::Filter(inner, predicates)
+                PathStart::Filter(inner, predicates)
                     if predicates.is_empty() && path.segments.is_empty() =>
                 {
                     inner.value_type()
                 }
-                Start::Filter(..) | Start::Context | Start::Root => Type::NodeSet,
+                PathStart::Filter(..) | PathStart::Context | PathStart::Root => Type::NodeSet,
             },
             Self::Core(core, _) => core.return_type(),
             Self::Variable(_) | Self::Extension(..) => Type::Unknown,
@@ -341,7 +341,7 @@ impl Expr {
 
 impl Path {
     fn visit<'e>(&'e self, inner: bool, seen: &mut dyn FnMut(&'e Expr)) {
-        if let Start::Filter(expr, predicates) = &self.start {
+        if let PathStart::Filter(expr, predicates) = &self.start {
             expr.visit(inner, seen);
             visit_predicates(predicates, inner, seen);
         }

@@ -10,7 +10,7 @@ use xml::{Kind, Node};
 use crate::context::Context;
 use crate::evaluate::{Outcome, Run};
 use crate::plan::{COUNTERS_MAX, Predicate, Scan, ScanStep};
-use crate::sink::Sink;
+use crate::sink::NodeSink;
 use crate::test::Ready;
 
 /// Maximum number of steps, and of levels, that are stored without an allocation.
@@ -132,7 +132,7 @@ impl<'d> Run<'_, 'd> {
         scan: &Scan,
         from: usize,
         start: Node<'d>,
-        sink: &mut dyn Sink<'d>,
+        sink: &mut dyn NodeSink<'d>,
     ) -> Outcome<bool> {
         let Some(last) = scan.steps.len().checked_sub(1) else { return Ok(true) };
         let charge_per_node = 1 + scan.steps.len() as u64 / STEPS_PER_CHARGE;
@@ -163,7 +163,7 @@ impl<'d> Run<'_, 'd> {
         scanning: &Scanning<'_>,
         bits: u32,
         start: Node<'d>,
-        sink: &mut dyn Sink<'d>,
+        sink: &mut dyn NodeSink<'d>,
     ) -> Outcome<bool> {
         let mut frames = Frames { inline: [IDLE; INLINE], heap: Vec::new(), len: 0 };
         let mut frame = IDLE;
@@ -310,7 +310,7 @@ impl<'d> Run<'_, 'd> {
         node: Node<'d>,
         bits: u32,
         frame: &mut Frame<'d>,
-        sink: &mut dyn Sink<'d>,
+        sink: &mut dyn NodeSink<'d>,
     ) -> Outcome<bool> {
         if bits & scanning.attribute_bit != 0 && !self.attributes_of(scanning, node, sink)? {
             return Ok(false);
@@ -327,7 +327,7 @@ impl<'d> Run<'_, 'd> {
         &mut self,
         scanning: &Scanning<'_>,
         node: Node<'d>,
-        sink: &mut dyn Sink<'d>,
+        sink: &mut dyn NodeSink<'d>,
     ) -> Outcome<bool> {
         let Some(step) = scanning.scan.steps.get(scanning.last) else { return Ok(true) };
         self.attributes(step, test_of(scanning.tests, scanning.last), node, sink)
@@ -338,7 +338,7 @@ impl<'d> Run<'_, 'd> {
         step: &ScanStep,
         test: Ready<'_>,
         node: Node<'d>,
-        sink: &mut dyn Sink<'d>,
+        sink: &mut dyn NodeSink<'d>,
     ) -> Outcome<bool> {
         for attribute in node.attributes() {
             self.charge(1)?;

@@ -13,7 +13,7 @@ use crate::plan::Comparison;
 pub(crate) type Taken = Result<bool, BudgetExceeded>;
 
 /// A consumer of nodes.
-pub(crate) trait Sink<'d> {
+pub(crate) trait NodeSink<'d> {
     /// Whether it accepts nodes in any order and with duplicates. Then they aren't sorted.
     fn any_order(&self) -> bool;
 
@@ -47,7 +47,7 @@ pub(crate) struct Exists {
     pub(crate) found: bool,
 }
 
-impl<'d> Sink<'d> for Exists {
+impl<'d> NodeSink<'d> for Exists {
     fn any_order(&self) -> bool {
         true
     }
@@ -65,7 +65,7 @@ pub(crate) struct First<'d> {
     sorted: bool,
 }
 
-impl<'d> Sink<'d> for First<'d> {
+impl<'d> NodeSink<'d> for First<'d> {
     fn any_order(&self) -> bool {
         true
     }
@@ -113,7 +113,7 @@ impl<'d> Nodes<'d> {
     }
 }
 
-impl<'d> Sink<'d> for Nodes<'d> {
+impl<'d> NodeSink<'d> for Nodes<'d> {
     fn any_order(&self) -> bool {
         false
     }
@@ -144,7 +144,7 @@ pub(crate) struct Count {
     pub(crate) nodes: usize,
 }
 
-impl<'d> Sink<'d> for Count {
+impl<'d> NodeSink<'d> for Count {
     fn any_order(&self) -> bool {
         false
     }
@@ -166,7 +166,7 @@ pub(crate) struct Sum {
     pub(crate) total: f64,
 }
 
-impl<'d> Sink<'d> for Sum {
+impl<'d> NodeSink<'d> for Sum {
     fn any_order(&self) -> bool {
         false
     }
@@ -192,7 +192,7 @@ pub(crate) struct Holds<'a> {
     pub(crate) found: bool,
 }
 
-impl<'d> Sink<'d> for Holds<'_> {
+impl<'d> NodeSink<'d> for Holds<'_> {
     fn any_order(&self) -> bool {
         true
     }

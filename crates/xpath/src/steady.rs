@@ -6,7 +6,7 @@
 //! text and does not convert to a number.
 
 use crate::functions::Core;
-use crate::plan::{Comparison, Expr, Path, Predicate, Segment, Start, Test};
+use crate::plan::{Comparison, Expr, Path, PathStart, Predicate, Segment, Test};
 
 /// The last character in the string value of an open element.
 const CUT: char = '\0';
@@ -93,9 +93,9 @@ impl Path {
     /// Whether the path leads only downwards, and each predicate is a position or `allowed`.
     fn is_downward(&self, allowed: impl Fn(&Predicate) -> bool) -> bool {
         let is_start = match &self.start {
-            Start::Context | Start::Root => true,
-            Start::Filter(Expr::Variable(_), predicates) => predicates.is_empty(),
-            Start::Filter(..) => false,
+            PathStart::Context | PathStart::Root => true,
+            PathStart::Filter(Expr::Variable(_), predicates) => predicates.is_empty(),
+            PathStart::Filter(..) => false,
         };
         is_start
             && self.segments.iter().all(|segment| match segment {

@@ -4,7 +4,8 @@ use super::chains::{ChainIndex, MANY, Of};
 use super::{Edit, QNameRef};
 use crate::chars;
 use crate::document::{
-    ATTRIBUTE, AttributeRecord, Declaration, Document, NO_PARENT, NONE, NodeId, Record, TAGGED, Tag,
+    ATTRIBUTE, AttributeRecord, Document, NO_PARENT, NONE, NamespaceDeclaration, NodeId, Record,
+    TAGGED, Tag,
 };
 use crate::error::ErrorKind;
 use crate::names::{EMPTY, NameId, XML_NAMESPACE, XMLNS_NAMESPACE, number};
@@ -122,10 +123,10 @@ impl Document {
             return;
         }
         if self.declarations.is_empty() {
-            self.declarations.push(Declaration { next: NONE, prefix: EMPTY, uri: EMPTY });
+            self.declarations.push(NamespaceDeclaration { next: NONE, prefix: EMPTY, uri: EMPTY });
         }
         let index = number(self.declarations.len());
-        self.declarations.push(Declaration { next: NONE, prefix, uri });
+        self.declarations.push(NamespaceDeclaration { next: NONE, prefix, uri });
         match self.declarations.get_mut(last as usize).filter(|_| last != NONE) {
             Some(before) => before.next = index,
             None => self.tag_of(owner).declaration = index,

@@ -1,7 +1,7 @@
 //! The fast path for most of a document: start tags whose names were predicted, with plain attributes, their end
 //! tags, plain text, and elements that contain nothing else. Anything else is left to the general path.
 
-use super::{Attribute, Machine, Open, Phase, Span, Step, View};
+use super::{Machine, Open, Phase, ScannedAttribute, Span, Step, View};
 use crate::names::EMPTY;
 use crate::namespaces::{Bindings, Mark, Prediction, Raw};
 use crate::scan;
@@ -19,7 +19,7 @@ pub(crate) trait StepSink {
     /// An element without attributes and declarations.
     fn element(&mut self, qname: u32, at: u32);
     /// An element without declarations.
-    fn tagged(&mut self, qname: u32, at: u32, attributes: &[Attribute]);
+    fn tagged(&mut self, qname: u32, at: u32, attributes: &[ScannedAttribute]);
     /// An element that contains text alone, with its end.
     fn leaf(&mut self, qname: u32, at: u32, text: Span);
     fn text(&mut self, span: Span);
@@ -42,7 +42,7 @@ impl StepSink for Option<Step> {
     }
 
     #[inline]
-    fn tagged(&mut self, qname: u32, at: u32, _: &[Attribute]) {
+    fn tagged(&mut self, qname: u32, at: u32, _: &[ScannedAttribute]) {
         *self = Some(Step::Start { qname, at });
     }
 
@@ -122,7 +122,7 @@ struct Quick<'m, 's> {
     bindings: &'m mut Bindings,
     open: &'m mut Vec<Open>,
     /// Attributes of the last start tag that has any.
-    attributes: &'m mut Vec<Attribute>,
+    attributes: &'m mut Vec<ScannedAttribute>,
     attributes_max: usize,
     /// Maximum number of open elements; at present there are fewer.
     depth: usize,
@@ -235,7 +235,7 @@ impl<'m, 's> Quick<'m, 's> {
                     }
                     *locals.get_mut(count)? = raw.local();
                     let value = Span { start: self.at(value), len: offset(len) };
-                    self.attributes.push(Attribute { qname, value, is_id: false });
+                    self.attributes.push(ScannedAttribute { qname, value, is_id: false });
                     (rest, before) = (behind, raw);
                 }
                 _ => return None,

@@ -1,7 +1,8 @@
 //! Start tags with their attributes, and end tags.
 
 use super::{
-    Attribute, Machine, Open, Phase, Span, Step, View, name_end, piece, references, skip_space,
+    Machine, Open, Phase, ScannedAttribute, Span, Step, View, name_end, piece, references,
+    skip_space,
 };
 use crate::chars::{self, COLON, NAME, Written};
 use crate::error::{ErrorKind, OffsetError};
@@ -307,7 +308,7 @@ impl Machine {
                 let written = self.namespaces.names.str(raw.name).to_owned();
                 return Err(self.error(raw.at, ErrorKind::DuplicateAttribute(written)));
             }
-            self.attributes.push(Attribute { qname, value: raw.value, is_id: raw.is_id });
+            self.attributes.push(ScannedAttribute { qname, value: raw.value, is_id: raw.is_id });
         }
         Ok(())
     }

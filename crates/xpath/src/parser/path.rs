@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::knock_out::is_out;
 use crate::lexer::{NodeType, Operator, Token};
 use crate::name::Name;
-use crate::plan::{self, Expr, Path, Predicate, Start, Step, Test};
+use crate::plan::{self, Expr, Path, PathStart, Predicate, Step, Test};
 
 impl<'t> Parser<'t> {
     /// Productions 19 and 1: a location path, or a filter expression with or without one.
@@ -21,16 +21,16 @@ impl<'t> Parser<'t> {
             Token::Operator(Operator::Slash) => {
                 self.advance();
                 if !self.at_step() {
-                    return Ok(self.to_path(Start::Root, steps));
+                    return Ok(self.to_path(PathStart::Root, steps));
                 }
                 self.steps(&mut steps)?;
-                Start::Root
+                PathStart::Root
             }
             Token::Operator(Operator::DoubleSlash) => {
                 self.advance();
                 steps.push(descendant_or_self_step());
                 self.steps(&mut steps)?;
-                Start::Root
+                PathStart::Root
             }
             Token::Operator(_) => return self.fail("expected an operand before this operator"),
             Token::Dot
@@ -42,7 +42,7 @@ impl<'t> Parser<'t> {
             | Token::Name(_)
             | Token::NodeType(_) => {
                 self.steps(&mut steps)?;
-                Start::Context
+                PathStart::Context
             }
             Token::Open
             | Token::Close
@@ -72,7 +72,7 @@ impl<'t> Parser<'t> {
                 } else if predicates.is_empty() {
                     return Ok(primary);
                 }
-                Start::Filter(primary, predicates)
+                PathStart::Filter(primary, predicates)
             }
         };
         let outer = self.steps_to_outer(&start, &steps);
@@ -88,19 +88,19 @@ impl<'t> Parser<'t> {
     }
 
     /// The number of leading steps to the elements of [`StaticContext::outer`].
-    fn steps_to_outer(&self, start: &Start, steps: &[Step]) -> usize {
+    fn steps_to_outer(&self, start: &PathStart, steps: &[Step]) -> usize {
         let outer = self.names.outer();
         if outer.is_empty() || self.keeps_outer {
             return 0;
         }
         let is_outermost = |id| self.names.is_outermost(id);
         let mut rest = match start {
-            Start::Root => outer,
-            Start::Context if self.predicates == 0 => outer.get(1..).unwrap_or_default(),
-            Start::Filter(Expr::Variable(id), none) if none.is_empty() && is_outermost(*id) => {
+            PathStart::Root => outer,
+            PathStart::Context if self.predicates == 0 => outer.get(1..).unwrap_or_default(),
+            PathStart::Filter(Expr::Variable(id), none) if none.is_empty() && is_outermost(*id) => {
                 outer.get(1..).unwrap_or_default()
             }
-            Start::Context | Start::Filter(..) => return 0,
+            PathStart::Context | PathStart::Filter(..) => return 0,
         };
         let (mut found, mut is_deep) = (0, false);
         for (index, step) in steps.iter().enumerate() {
@@ -120,14 +120,14 @@ impl<'t> Parser<'t> {
         found
     }
 
-    fn to_path(&self, start: Start, steps: Vec<Step>) -> Expr {
+    fn to_path(&self, start: PathStart, steps: Vec<Step>) -> Expr {
         let feature = match (&start, steps.len()) {
-            (Start::Root, 0) => "path /",
-            (Start::Root, _) => "path /a",
-            (Start::Context, 1) => "path a",
-            (Start::Context, _) => "path a/b",
-            (Start::Filter(..), 0) => "filter E[p]",
-            (Start::Filter(..), _) => "filter E/a",
+            (PathStart::Root, 0) => "path /",
+            (PathStart::Root, _) => "path /a",
+            (PathStart::Context, 1) => "path a",
+            (PathStart::Context, _) => "path a/b",
+            (PathStart::Filter(..), 0) => "filter E[p]",
+            (PathStart::Filter(..), _) => "filter E/a",
         };
         let segments = if self.scans {
             plan::segments(steps)

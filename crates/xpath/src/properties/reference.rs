@@ -13,7 +13,7 @@ use crate::evaluate::Run;
 use crate::functions::Core;
 use crate::item::{Item, NodeSet};
 use crate::number::string_to_number;
-use crate::plan::{Arithmetic, Expr, Path, Predicate, Segment, Start, Step, Test};
+use crate::plan::{Arithmetic, Expr, Path, PathStart, Predicate, Segment, Step, Test};
 use crate::value::Value;
 
 /// All nodes of a document in document order.
@@ -121,9 +121,11 @@ impl<'d> Reference<'d> {
 
     fn path(&self, path: &Path, context: Context<'d>) -> Vec<Item<'d>> {
         let mut set = match &path.start {
-            Start::Context => vec![context.item],
-            Start::Root => self.all.first().copied().into_iter().collect(),
-            Start::Filter(expr, predicates) => self.filter(self.nodes(expr, context), predicates),
+            PathStart::Context => vec![context.item],
+            PathStart::Root => self.all.first().copied().into_iter().collect(),
+            PathStart::Filter(expr, predicates) => {
+                self.filter(self.nodes(expr, context), predicates)
+            }
         };
         for segment in &path.segments {
             let Segment::Step(step) = segment else { return Vec::new() };
