@@ -12,12 +12,12 @@ use wire::tls::ClientTls;
 
 use crate::account::{AccessLines, Record, WorkerFigures};
 use crate::artefacts::Integration;
-use crate::compiled::{Compiled, Live};
-use crate::descriptors::Descriptors;
 use crate::forward::Shared;
-use crate::heavy::HeavyPool;
 use crate::message::Request;
-use crate::quotas::Quotas;
+use crate::quota::quotas::Quotas;
+use crate::worker::compiled::{Compiled, Live};
+use crate::worker::descriptors::Descriptors;
+use crate::worker::heavy::HeavyPool;
 use crate::worker::{Parts, Worker};
 
 /// The accounting of one worker.

@@ -1,82 +1,45 @@
 //! The data plane: from the first byte of a request to the last byte of its response.
 //!
-//! Start with `pipeline.rs`: the life of an exchange, in order. `listen` serves clients, `forward` sends
-//! requests to upstreams, `account` counts and logs; `runner` starts a thread per core, each with its own
-//! `worker`. What is served is given as a [`model::Snapshot`].
+//! Start with [`pipeline`]: the life of an exchange, in order. The folders, lowest first; each imports only from those
+//! before it (`cargo xtask tidy` checks that):
+//!
+//! - [`tasks`], [`body`], [`shares`], [`message`]: what exchanges are made of: tasks and deadlines, streamed and held bodies,
+//!   places in a worker, the heads of the two messages;
+//! - [`forward`]: requests to upstreams, those of clients and the gateway's own;
+//! - [`artefacts`], [`quota`], [`cache`], [`account`]: compiled artefacts, limits, stored responses, records and counters;
+//! - [`worker`]: the state of one worker, and the revision that it serves;
+//! - [`own_requests`], [`exchange`], [`identity`], [`upstream_auth`], [`integration`]: parts of the steps;
+//! - [`pipeline`]: the steps, in order;
+//! - [`listen`]: listeners, connections of clients, HTTP/1.1 and HTTP/2;
+//! - [`threads`]: a worker for each core, the admin port, the thread for upstreams.
+//!
+//! APIs, artefacts and settings are given as a [`model::Snapshot`].
 //!
 //! Architecture invariant: imports neither a format nor the control plane. A request writes no shared state but atomic
 //! numbers (counts of quotas, the health of endpoints), and never waits for another request.
 
 mod account;
-mod admin;
-mod admission;
 mod artefacts;
-mod ask;
-mod authenticate;
-mod aws;
-mod backend_auth;
-mod backend_jwt;
-mod backend_tokens;
 #[doc(hidden)]
 pub mod bench;
-mod bind;
-mod boxed;
-mod buffer;
+mod body;
 mod cache;
-mod caching;
-mod challenges;
-mod claims;
-mod client;
-mod client_trust;
-mod clients;
-mod compiled;
-mod conditions;
-mod credentials;
-mod cross_origin;
-mod deliver;
-mod deny;
-mod descriptors;
-mod digest;
 mod exchange;
-mod fault;
-mod flow;
-mod form_post;
 mod forward;
-mod forwarded_certificates;
-mod gate;
-mod give_way;
-mod heavy;
-mod held;
-mod held_request;
-mod http2_tasks;
-mod inbound;
+mod identity;
 mod integration;
-mod introspect;
 mod listen;
-mod mediate;
 mod message;
-mod outgoing_head;
-mod own_connections;
+mod own_requests;
 mod pipeline;
-mod quotas;
-mod request_body;
-mod resources;
-mod response;
-mod route;
-mod runner;
-mod saturation;
-mod sessions;
-mod share;
-mod sign_in;
+mod quota;
+mod shares;
 #[cfg(test)]
 mod simulation;
-mod spares;
 mod tasks;
-mod throttle;
-mod upstreams;
-mod watch;
+mod threads;
+mod upstream_auth;
 mod worker;
-mod worker_api;
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -95,24 +58,25 @@ use wire::tls::{ClientAuth, ClientTls, ServerCertificates};
 use account::{AccessLines, AccessLogger};
 use artefacts::Integration;
 use artefacts::policies::PolicyTable;
-use bind::Bound;
-use client_trust::Trusts;
-use compiled::{Compiled, Live};
-use descriptors::Descriptors;
-use forwarded_certificates::CertificateField;
-use heavy::HeavyPool;
-use inbound::Inbounds;
 use listen::{Listener, Protocol};
 use message::Serves;
-use quotas::Quotas;
-use runner::{Command, Running};
+use message::client_trust::Trusts;
+use message::forwarded_certificates::CertificateField;
+use quota::quotas::Quotas;
+use threads::admin;
+use threads::bind::Bound;
+use threads::inbound::Inbounds;
+use threads::runner::{self, Command, Running};
+use worker::compiled::{Compiled, Live};
+use worker::descriptors::Descriptors;
+use worker::heavy::HeavyPool;
 
-pub use admin::AdminPages;
-pub use bind::StartError;
-pub use forward::fetch::{Bounds, Content, FetchError, Fetched};
+pub use forward::document::{Bounds, Content, FetchError, Fetched};
 pub use integration::variable;
 pub use message::Repetition;
-pub use upstreams::Upstreams;
+pub use threads::admin::AdminPages;
+pub use threads::bind::StartError;
+pub use threads::upstreams::Upstreams;
 
 /// What the gateway needs besides settings and snapshot.
 pub struct Parts {

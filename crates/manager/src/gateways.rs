@@ -39,7 +39,8 @@ pub fn put_gateway(
     is_known: bool,
 ) -> Result<String, GatewayError> {
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-    if name.is_empty() || name.len() > limits::GATEWAY_NAME_BYTES_MAX || !name.bytes().all(is_name) {
+    if name.is_empty() || name.len() > limits::GATEWAY_NAME_BYTES_MAX || !name.bytes().all(is_name)
+    {
         return Err(GatewayError::Name);
     }
     let secret = secrets::secret(&SystemEntropy);

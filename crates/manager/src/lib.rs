@@ -69,9 +69,9 @@ use crate::manager::Manager;
 use crate::provider::Provider;
 
 pub use bearer::TrustedIssuer;
+pub use gateways::{GatewayError, list_gateways, put_gateway};
 pub use plans::CheckPlan;
 pub use provider::{AskError, AskProvider, ProviderRequest};
-pub use gateways::{GatewayError, list_gateways, put_gateway};
 pub use register::put_client;
 pub use store::{Database, StoreError};
 pub use users::{ADMIN, ListedUser, UserChange, UserError, change_user, list_clients, list_users};

@@ -97,7 +97,7 @@ const BANS: &[Ban] = &[
         within: &["crates/wire/", "crates/gateway/"],
         except: &[
             "crates/wire/src/tls",
-            "crates/gateway/src/runner.rs",
+            "crates/gateway/src/threads/runner.rs",
             "crates/gateway/src/account/access_log.rs",
         ],
         what: &["std::fs"],

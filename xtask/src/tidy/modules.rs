@@ -28,7 +28,26 @@ const LAYERS: &[Layers] = &[
             "properties",
         ],
     },
-    Layers { folder: "crates/gateway/src", order: &[] },
+    Layers {
+        folder: "crates/gateway/src",
+        order: &[
+            "tasks", "body", "shares", "message", "forward", "artefacts", "quota", "cache",
+            "account", "worker", "own_requests", "exchange", "identity", "upstream_auth",
+            "integration", "pipeline", "listen", "threads", "bench", "simulation",
+        ],
+    },
+    Layers { folder: "crates/gateway/src/tasks", order: &[] },
+    Layers { folder: "crates/gateway/src/shares", order: &[] },
+    Layers { folder: "crates/gateway/src/artefacts", order: &[] },
+    Layers { folder: "crates/gateway/src/quota", order: &[] },
+    Layers { folder: "crates/gateway/src/cache", order: &[] },
+    Layers { folder: "crates/gateway/src/worker", order: &[] },
+    Layers { folder: "crates/gateway/src/own_requests", order: &[] },
+    Layers { folder: "crates/gateway/src/exchange", order: &[] },
+    Layers { folder: "crates/gateway/src/identity", order: &[] },
+    Layers { folder: "crates/gateway/src/upstream_auth", order: &[] },
+    Layers { folder: "crates/gateway/src/pipeline", order: &[] },
+    Layers { folder: "crates/gateway/src/threads", order: &[] },
     Layers {
         folder: "crates/mediation/src",
         order: &[

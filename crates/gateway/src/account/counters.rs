@@ -8,7 +8,7 @@ use base::limits::GONE_COUNTERS_MS;
 use model::{AuthFailure, Blame};
 
 /// Upper bounds of the latency buckets, in microseconds: 100 us to 60 s, each about 2.2 times the last.
-pub(crate) const LATENCY_EDGES_US: [u64; 18] = [
+pub(super) const LATENCY_EDGES_US: [u64; 18] = [
     100, 200, 400, 800, 1_600, 3_200, 6_400, 12_500, 25_000, 50_000, 100_000, 250_000, 500_000,
     1_000_000, 2_500_000, 5_000_000, 10_000_000, 60_000_000,
 ];

@@ -15,9 +15,9 @@ use std::rc::Rc;
 
 use model::{AuthFailure, Blame, Fault, MethodSet, Security};
 
-use crate::quotas::Quota;
-use crate::resources::Resources;
-use crate::share::Places;
+use crate::message::resources::Resources;
+use crate::quota::quotas::Quota;
+use crate::shares::share::Places;
 
 pub(crate) use access_log::{AccessLines, AccessLogger};
 pub(crate) use api::ApiAccount;

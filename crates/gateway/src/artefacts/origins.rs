@@ -11,7 +11,7 @@ use model::{
     BackendAuth, BackendCredential, Endpoint, Suspension, SuspensionTime, Upstream, UpstreamKind,
 };
 
-use crate::forward::fetch::endpoint;
+use crate::forward::document::endpoint;
 use crate::forward::{Balancer, Pools};
 
 /// A worker's balancers.

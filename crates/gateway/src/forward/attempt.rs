@@ -11,11 +11,11 @@ use wire::websocket;
 use super::balance::EndpointState;
 use super::pool::{ConnectFailure, Connection, Freshness, Leasing};
 use super::{Forwarding, Upload, UpstreamBody, UpstreamResponse, head};
-use crate::flow::{FlowError, Lend, poll_read};
+use crate::body::request_body::{RequestBody, body_fault};
+use crate::body::{FlowError, Lend, poll_read};
+use crate::message::resources::Resources;
 use crate::message::{Head, Outgoing};
-use crate::request_body::{RequestBody, body_fault};
-use crate::resources::Resources;
-use crate::watch::Pace;
+use crate::tasks::watch::Pace;
 
 /// Why one attempt failed.
 pub(super) struct FailedAttempt {

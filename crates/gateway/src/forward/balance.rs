@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use model::{Endpoint, Fault, Retry, Suspension, Upstream, UpstreamKind};
 
+use super::credential::OfSet;
 use super::health::{Admission, Health, Successes};
 use super::pool::{Pool, Pools};
 use super::retry::RetryBudget;
 use super::window::{Failure, half_window_us};
-use crate::backend_tokens::OfSet;
-use crate::gate::SetLimits;
+use crate::shares::gate::SetLimits;
 
 /// A worker's state of an endpoint set.
 #[derive(Debug)]
@@ -298,4 +298,4 @@ impl Random {
 }
 
 #[cfg(test)]
-pub(super) mod tests;
+pub(crate) mod tests;

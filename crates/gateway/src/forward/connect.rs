@@ -14,7 +14,7 @@ use wire::tls::ClientTls;
 
 use super::ports::{LocalPort, LocalPorts};
 use super::turns::ConnectTurns;
-use crate::own_connections::{OwnConnection, OwnConnections};
+use crate::shares::own_connections::{OwnConnection, OwnConnections};
 
 /// Where a connection leads.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -56,7 +56,7 @@ pub(crate) struct Connected {
 ///
 /// # Errors
 /// The last failure.
-pub(crate) async fn connect(
+pub(super) async fn connect(
     address: &Address,
     ips: &[IpAddr],
     tls: &ClientTls,
@@ -101,7 +101,7 @@ async fn open(to: SocketAddr, opening: &Opening) -> io::Result<(TcpStream, Local
 }
 
 /// Whether the connection failed for lack of something on this machine, such as descriptors, memory or ports.
-pub(crate) fn is_local(error: &io::Error) -> bool {
+pub(super) fn is_local(error: &io::Error) -> bool {
     use nix::errno::Errno::{EADDRNOTAVAIL, EMFILE, ENFILE, ENOBUFS, ENOMEM};
     let lacking = [EADDRNOTAVAIL, EMFILE, ENFILE, ENOBUFS, ENOMEM];
     let is_lacking = |code| lacking.iter().any(|lacking| *lacking as i32 == code);
@@ -109,7 +109,7 @@ pub(crate) fn is_local(error: &io::Error) -> bool {
 }
 
 /// Whether the connection failed because the process, or the machine, has too many files open.
-pub(crate) fn lacks_descriptors(error: &io::Error) -> bool {
+pub(super) fn lacks_descriptors(error: &io::Error) -> bool {
     use nix::errno::Errno::{EMFILE, ENFILE};
     error.raw_os_error().is_some_and(|code| [EMFILE, ENFILE].iter().any(|no| *no as i32 == code))
 }

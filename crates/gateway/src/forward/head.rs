@@ -4,7 +4,7 @@
 use model::Endpoint;
 use wire::http1::{BodyFraming, Known, KnownSet, write};
 
-use crate::flow::OutFraming;
+use crate::body::OutFraming;
 use crate::message::Outgoing;
 
 /// Fields that the gateway writes or handles itself.

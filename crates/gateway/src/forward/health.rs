@@ -233,7 +233,7 @@ const SUSPENSION_MS: u32 = 30_000;
     clippy::cast_sign_loss,
     reason = "clamped before the cast"
 )]
-pub(crate) fn longer(last_ms: u32, factor: f64) -> u32 {
+pub(super) fn longer(last_ms: u32, factor: f64) -> u32 {
     (f64::from(last_ms) * factor).clamp(0.0, f64::from(u32::MAX)) as u32
 }
 

@@ -60,7 +60,7 @@ impl Name {
 ///
 /// # Errors
 /// It failed, and so did all later ones.
-pub(crate) async fn addresses(
+pub(super) async fn addresses(
     resolution: &mut watch::Receiver<Resolution>,
 ) -> io::Result<Arc<[IpAddr]>> {
     let known = resolution.wait_for(|known| *known != Resolution::Pending).await;

@@ -20,9 +20,9 @@ pub(crate) use pools::{PoolLimits, Pools};
 use super::addresses::Addresses;
 use super::connect::{Address, Connected, Opening, Report, connect, is_local, lacks_descriptors};
 use super::names::{self, Name, Resolution};
-use crate::gate::{ConnectionGate, Pass, Refusal, SetLimits, Waiting};
-use crate::request_body::{RequestBody, Unwanted, while_wanted};
-use crate::resources::Resources;
+use crate::body::request_body::{RequestBody, Unwanted, while_wanted};
+use crate::message::resources::Resources;
+use crate::shares::gate::{ConnectionGate, Pass, Refusal, SetLimits, Waiting};
 use connection::Lease;
 use pools::AllPools;
 

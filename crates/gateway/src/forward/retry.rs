@@ -204,8 +204,8 @@ impl RetryBudget {
 mod tests {
     use model::{Upstream, UpstreamKind};
 
-    use super::super::pool::Pools;
     use super::*;
+    use crate::forward::pool::Pools;
 
     #[track_caller]
     fn check_pauses(rule: &Retry, expect: [u32; 4]) {
@@ -223,7 +223,7 @@ mod tests {
 
     /// What follows a failed try of a request that may be repeated.
     fn after_failure(rule: Retry, stale: bool) -> Next {
-        let endpoints = vec![super::super::balance::tests::endpoint(0)];
+        let endpoints = vec![crate::forward::balance::tests::endpoint(0)];
         let upstream = Upstream { retry: rule, ..Upstream::new(UpstreamKind::Single, endpoints) };
         let balancer = Balancer::new(&upstream, None, &Pools::default());
         let failed = FailedTry { stale, nothing_sent: false, is_shed: false, repeatable: true };

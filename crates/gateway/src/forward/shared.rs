@@ -13,11 +13,11 @@ use wire::tls::ClientTls;
 
 use super::balance::SetName;
 use super::connect::Opening;
-use super::fetch::Fetch;
+use super::document::Fetch;
 use super::health::Health;
 use super::names::Name;
 use super::ports::LocalPorts;
-use crate::own_connections::OwnConnections;
+use crate::shares::own_connections::OwnConnections;
 
 /// Shared by all workers of a gateway.
 pub(crate) struct Shared {
@@ -230,8 +230,8 @@ mod tests {
     use base::SystemEntropy;
     use model::UpstreamKind;
 
-    use super::super::balance::tests::endpoint;
     use super::*;
+    use crate::forward::balance::tests::endpoint;
 
     #[test]
     fn workers_share_the_health_of_an_unchanged_set() {

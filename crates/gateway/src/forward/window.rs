@@ -37,7 +37,7 @@ pub(super) fn bit(operation: usize) -> u64 {
 const OUTLIER_HALF_US: u64 = 2_000_000;
 
 /// Length of half a rule's window; `None`: it needs none.
-pub(crate) fn half_window_us(rule: &Suspension) -> Option<u64> {
+pub(super) fn half_window_us(rule: &Suspension) -> Option<u64> {
     match rule {
         Suspension::Outliers => Some(OUTLIER_HALF_US),
         Suspension::Consecutive { .. } => None,

@@ -10,14 +10,15 @@ use mediation::{Answer, AskId, Failure};
 use model::{Denial, Fault};
 
 use super::exchange;
-use crate::deliver::Stall;
-use crate::flow::{BodyError, Source as _};
-use crate::forward::{OwnBody, UpstreamBody};
-use crate::held::{Hold, HoldError, Holding};
-use crate::request_body::{RequestBody, upstream_fault};
-use crate::resources::Resources;
-use crate::watch::Pace;
+use crate::body::held::{Hold, HoldError, Holding};
+use crate::body::request_body::{RequestBody, upstream_fault};
+use crate::body::{BodyError, Source as _};
+use crate::forward::UpstreamBody;
+use crate::message::resources::Resources;
+use crate::own_requests::own_body::OwnBody;
+use crate::tasks::watch::Pace;
 use crate::worker::Worker;
+use crate::worker::compiled::Stall;
 
 /// Bodies of responses that a message may still read. Mostly one, which needs no memory.
 #[derive(Default)]

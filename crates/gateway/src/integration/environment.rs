@@ -7,8 +7,8 @@ use std::sync::{Arc, LazyLock};
 use mediation::{Environment, LogLevel, Memory, Program, PropertyScope};
 
 use crate::artefacts::{Integration, LOG};
-use crate::compiled::Live;
 use crate::worker::Worker;
+use crate::worker::compiled::Live;
 
 /// What expressions read besides the message, and the mediators' log.
 #[derive(Clone)]

@@ -14,18 +14,18 @@ use wire::http1::{BodyFraming, Field};
 use super::environment::RunEnvironment;
 use super::fault_check::{Checked, Checks};
 use crate::artefacts::origins::{Address, Configured};
-use crate::backend_auth;
-use crate::boxed::boxed;
-use crate::compiled::Compiled;
-use crate::fault;
-use crate::flow::Held;
+use crate::body::Held;
+use crate::body::request_body::RequestBody;
+use crate::exchange::fault;
+use crate::exchange::held_request::HeldRequest;
 use crate::forward::{Balancer, Forwarding, UpstreamResponse};
-use crate::held_request::HeldRequest;
+use crate::message::resources::Resources;
 use crate::message::{Head, HeadEdits, Outgoing, Peer, RequestCopy};
-use crate::request_body::RequestBody;
-use crate::resources::Resources;
+use crate::tasks::boxed::boxed;
+use crate::upstream_auth::backend_auth;
 use crate::worker::Worker;
-use crate::worker_api::WorkerApi;
+use crate::worker::api::WorkerApi;
+use crate::worker::compiled::Compiled;
 
 /// A message that is ready to be sent.
 pub(super) struct Sender {

@@ -11,12 +11,12 @@ use tokio::sync::Mutex;
 use super::bodies::{exhausted, read_response};
 use super::exchange::{self, Sender};
 use crate::account::bump;
-use crate::compiled::Compiled;
-use crate::deliver::Stall;
-use crate::forward::{OwnBody, UpstreamResponse};
-use crate::held::Charge;
+use crate::body::held::Charge;
+use crate::forward::UpstreamResponse;
 use crate::message::Head;
+use crate::own_requests::own_body::OwnBody;
 use crate::worker::Worker;
+use crate::worker::compiled::{Compiled, Stall};
 
 /// What the checks of a run's responses may use together: what was left to the run before the first of them.
 pub(super) struct Checks {

@@ -7,13 +7,14 @@ use model::{Blame, Fault};
 use super::bodies::exhausted;
 use super::environment::RunEnvironment;
 use super::exchange::Sender;
-use crate::boxed::boxed;
-use crate::compiled::Compiled;
-use crate::flow::Held;
-use crate::forward::{OwnBody, UpstreamResponse};
-use crate::held::Holding;
-use crate::request_body::RequestBody;
+use crate::body::Held;
+use crate::body::held::Holding;
+use crate::body::request_body::RequestBody;
+use crate::forward::UpstreamResponse;
+use crate::own_requests::own_body::OwnBody;
+use crate::tasks::boxed::boxed;
 use crate::worker::Worker;
+use crate::worker::compiled::Compiled;
 
 /// Which targets get a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,13 +8,14 @@ use mediation::Wsdl;
 use model::{Denial, Fault};
 
 use crate::artefacts::Service;
-use crate::compiled::Compiled;
-use crate::flow::Held;
-use crate::forward::fetch::{self, Bounds, Content, FetchError, Fetched};
+use crate::body::Held;
+use crate::exchange::response::{Body, Response};
+use crate::exchange::route::{Route, Target};
+use crate::forward::document::{self, Bounds, Content, FetchError, Fetched};
 use crate::message::Request;
-use crate::response::{Body, Response};
-use crate::route::{Route, Target};
+use crate::own_requests::fetch;
 use crate::worker::Worker;
+use crate::worker::compiled::Compiled;
 
 /// The query for a WSDL.
 const WSDL: &[u8] = b"wsdl";
@@ -122,7 +123,7 @@ async fn fetched(
         let reason = format!("the WSDL at {from}: {problem}");
         Box::new(Fault::Mediation { code: 0, reason })
     };
-    let (endpoint, target) = fetch::endpoint(from).map_err(failed)?;
+    let (endpoint, target) = document::endpoint(from).map_err(failed)?;
     let authority = endpoint.authority.clone();
     let own = (&worker.resources, &worker.pools);
     let bounds = Bounds { bytes_max: limits::JWKS_BYTES_MAX, total_ms: limits::JWKS_FETCH_MS_MAX };

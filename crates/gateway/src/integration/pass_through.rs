@@ -15,17 +15,17 @@ use super::response::{Returned, returned};
 use super::session::Session;
 use super::waiting::Waiting;
 use super::{Start, begin, session};
-use crate::boxed::boxed;
-use crate::compiled::Compiled;
+use crate::body::Held;
+use crate::body::request_body::RequestBody;
 use crate::exchange::Exchange;
-use crate::flow::Held;
+use crate::exchange::held_request::HeldRequest;
+use crate::exchange::response::Response;
 use crate::forward::UpstreamResponse;
-use crate::held_request::HeldRequest;
 use crate::message::Request;
-use crate::request_body::RequestBody;
-use crate::response::Response;
-use crate::share::Places;
+use crate::shares::share::Places;
+use crate::tasks::boxed::boxed;
 use crate::worker::Worker;
+use crate::worker::compiled::Compiled;
 
 /// What becomes of a request.
 pub(super) enum Passed {

@@ -12,8 +12,8 @@ use model::Fault;
 use super::exchange::{self, Sender};
 use super::response::Returned;
 use crate::forward::{UpstreamBody, UpstreamResponse};
-use crate::gate::Pass;
-use crate::resources::Resources;
+use crate::message::resources::Resources;
+use crate::shares::gate::Pass;
 
 /// What a run waits for.
 pub(super) struct Pending {

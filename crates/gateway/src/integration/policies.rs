@@ -21,17 +21,18 @@ use super::session::{Outcome, Session};
 use super::waiting::Waiting;
 use super::{Start, budget, message};
 use crate::account::Record;
-use crate::artefacts::{fault_of, policies::Served};
-use crate::boxed::boxed;
-use crate::claims::claims_of;
-use crate::compiled::{Compiled, Live};
+use crate::artefacts::fault_of;
+use crate::artefacts::policies::Served;
+use crate::body::Source as _;
 use crate::exchange::Exchange;
-use crate::flow::Source as _;
-use crate::forward::OwnBody;
+use crate::exchange::response::{Body, Response};
+use crate::exchange::route::Route;
+use crate::message::claims::claims_of;
 use crate::message::{Request, RequestCopy};
-use crate::response::{Body, Response};
-use crate::route::Route;
+use crate::own_requests::own_body::OwnBody;
+use crate::tasks::boxed::boxed;
 use crate::worker::Worker;
+use crate::worker::compiled::{Compiled, Live};
 
 /// The start of a request to an operation with policies.
 ///

@@ -7,13 +7,13 @@ use wire::http1::Known;
 use super::session::Session;
 use super::waiting::Waiting;
 use crate::artefacts::fault_of;
-use crate::boxed::boxed;
-use crate::flow::Held;
+use crate::body::Held;
+use crate::body::request_body::RequestBody;
+use crate::exchange::response::{Body as ResponseBody, Response};
 use crate::forward::{Upload, UpstreamBody, UpstreamResponse};
+use crate::message::resources::Resources;
 use crate::message::{Head, RequestCopy};
-use crate::request_body::RequestBody;
-use crate::resources::Resources;
-use crate::response::{Body as ResponseBody, Response};
+use crate::tasks::boxed::boxed;
 use crate::worker::Worker;
 
 /// What an upstream returned.

@@ -22,18 +22,18 @@ use super::group::{charge_members, repeats};
 use super::pending::{Answered, Pending, alongside, answered, poll_pending};
 use super::waiting::{Waiting, while_waiting};
 use crate::account::bump;
-use crate::boxed::boxed;
-use crate::compiled::Compiled;
-use crate::deliver::Stall;
-use crate::flow::Held;
-use crate::forward::{OwnBody, UpstreamBody};
-use crate::held::{Charge, Holding};
-use crate::held_request::wait_for_room;
+use crate::body::Held;
+use crate::body::held::{Charge, Holding};
+use crate::body::request_body::RequestBody;
+use crate::exchange::held_request::wait_for_room;
+use crate::forward::UpstreamBody;
 use crate::message::Peer;
-use crate::request_body::RequestBody;
-use crate::share::Places;
+use crate::own_requests::own_body::OwnBody;
+use crate::shares::share::Places;
 use crate::tasks;
+use crate::tasks::boxed::boxed;
 use crate::worker::Worker;
+use crate::worker::compiled::{Compiled, Stall};
 
 /// What a run has for its client.
 pub(super) enum Outcome {

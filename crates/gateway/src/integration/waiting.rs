@@ -6,13 +6,13 @@ use bytes::Bytes;
 use model::Fault;
 use wire::http1::BodyFraming;
 
-use crate::deliver::Stall;
-use crate::gate::Pass;
-use crate::held::Holding;
-use crate::held_request::hold_request;
-use crate::request_body::{RequestBody, Unwanted, while_wanted};
-use crate::share::Places;
+use crate::body::held::Holding;
+use crate::body::request_body::{RequestBody, Unwanted, while_wanted};
+use crate::exchange::held_request::hold_request;
+use crate::shares::gate::Pass;
+use crate::shares::share::Places;
 use crate::worker::Worker;
+use crate::worker::compiled::Stall;
 
 /// The client as long as it waits for its response, and the framing of its body.
 pub(super) struct Waiting<'c, B> {

@@ -8,9 +8,9 @@ use base::limits::{DRAIN_BYTES_MAX, DRAIN_MS_MAX};
 use tokio::io::AsyncWrite;
 use wire::stream::Stream;
 
-use crate::buffer::Buffer;
-use crate::flow::{Lend, poll_read};
-use crate::watch::Watch;
+use crate::body::buffer::Buffer;
+use crate::body::{Lend, poll_read};
+use crate::tasks::watch::Watch;
 use crate::worker::Worker;
 
 /// Shuts down the sending side, and drops what the client still sends, so that the last response, or GOAWAY, is not lost to a

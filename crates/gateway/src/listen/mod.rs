@@ -27,12 +27,12 @@ use wire::tls::ALPN_H2;
 use http1::Http2;
 
 use crate::account::bump;
-use crate::buffer::Buffer;
-use crate::compiled::Live;
-use crate::fault::TOO_MANY_CONNECTIONS;
+use crate::body::buffer::Buffer;
+use crate::exchange::fault::TOO_MANY_CONNECTIONS;
 use crate::message::{Peer, Request, Serves};
-use crate::watch::within;
+use crate::tasks::watch::within;
 use crate::worker::Worker;
+use crate::worker::compiled::Live;
 
 /// A listener: its protocol, and what its requests are for.
 #[derive(Clone, Debug)]

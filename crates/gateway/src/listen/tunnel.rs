@@ -6,9 +6,9 @@ use std::task::Poll;
 
 use base::limits::TUNNEL_IDLE_MS_MAX;
 
-use crate::client::Client;
+use crate::exchange::client::Client;
 use crate::forward::{Upload, UpstreamBody};
-use crate::resources::Resources;
+use crate::message::resources::Resources;
 
 /// Whether both sides have ended, each in order. `moved`: as in [`Client::tunnel`].
 pub(super) async fn run<C: Client>(

@@ -10,7 +10,7 @@ use base64::prelude::BASE64_STANDARD;
 use stages::authenticate;
 use wire::tls::CertificateDer;
 
-use crate::client_trust::{AcceptedFor, Trust};
+use super::client_trust::{AcceptedFor, Trust};
 
 /// In which upstreams get the certificate.
 pub(crate) const CERTIFICATE_FIELD: &[u8] = b"X-WSO2-CLIENT-CERTIFICATE";

@@ -7,9 +7,9 @@ use base::addresses;
 use wire::http1::write;
 use wire::tls::CertificateDer;
 
-use crate::clients::ClientConnection;
-use crate::own_connections::OwnConnections;
-use crate::share::Share;
+use crate::shares::clients::ClientConnection;
+use crate::shares::own_connections::OwnConnections;
+use crate::shares::share::Share;
 
 use super::certificate::{CERTIFICATE_FIELD, ClientCertificate};
 

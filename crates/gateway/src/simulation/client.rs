@@ -6,12 +6,11 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
 
-use super::http2;
 use super::ledger::{ClientFault, Exchange, Outcome};
 use super::message::{Body, Cut, Framing, Reader, payload, write};
 use super::network::{End, Network};
 use super::random::Random;
-use super::sharing;
+use super::{http2, sharing};
 
 pub(super) type Ledger = Rc<RefCell<Vec<Exchange>>>;
 

@@ -16,11 +16,12 @@ use super::network::{End, Network};
 use super::random::Random;
 use super::services::{self, Service};
 use super::{STARTED_UNIX_S, TestClock, UP_US};
-use crate::compiled::Live;
-use crate::forward::fetch::{self, Bounds, Content, Fetched};
+use crate::forward::document::{self, Bounds, Content, Fetched};
 use crate::forward::{PoolLimits, Pools, Shared};
-use crate::resources::Resources;
+use crate::message::resources::Resources;
+use crate::own_requests::fetch;
 use crate::worker::Worker;
+use crate::worker::compiled::Live;
 
 /// What the APIs demand.
 pub(super) const SCOPE: &str = "read";
@@ -311,7 +312,7 @@ impl KeyFetcher {
         let bounds = Bounds { bytes_max: JWKS_BYTES_MAX, total_ms: JWKS_FETCH_MS_MAX };
         while let Some(issuer) = wanted.recv().await {
             let url = format!("http://127.0.0.1:{PORT}/keys");
-            let (endpoint, target) = fetch::endpoint(&url).unwrap();
+            let (endpoint, target) = document::endpoint(&url).unwrap();
             let own = (&self.resources, &self.pools);
             let fetched =
                 fetch::within(own, endpoint, (&target, &Content::default()), &tls, bounds).await;

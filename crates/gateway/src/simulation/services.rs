@@ -19,9 +19,9 @@ use super::random::Random;
 use super::sharing::DEFAULT_AGE_S;
 use crate::artefacts::Integration;
 use crate::artefacts::policies::PolicyTable;
-use crate::compiled::{Compiled, Live};
 use crate::message::Serves;
-use crate::quotas::Quotas;
+use crate::quota::quotas::Quotas;
+use crate::worker::compiled::{Compiled, Live};
 
 /// What a request is sent to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

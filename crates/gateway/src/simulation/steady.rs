@@ -16,10 +16,10 @@ use super::services::{self, Service};
 use super::state::Weather;
 use super::world::start_worker;
 use super::{NETWORK, issuer};
-use crate::compiled::Live;
 use crate::forward::Shared;
 use crate::listen::{OpenConnection, serve_stream};
 use crate::message::Peer;
+use crate::worker::compiled::Live;
 
 const ROUNDS: usize = 60;
 /// Rounds after which everything has the size that it keeps.

@@ -5,8 +5,7 @@ use std::cell::Cell;
 use wire::stream::Simulated;
 
 use super::client::{Ledger, within};
-use super::ledger::Exchange as Request;
-use super::ledger::{Answer, AnswerFault, Attempt, Then};
+use super::ledger::{Answer, AnswerFault, Attempt, Exchange as Request, Then};
 use super::message::{Body, Framing, Head, Reader, payload, write};
 use super::network::{End, Network};
 use super::random::Random;

@@ -13,7 +13,6 @@ use wire::tls::ClientTls;
 
 use super::client::{Client, Ledger};
 use super::executor::{Executor, Role};
-use super::http2;
 use super::issuer::{self, KeyFetcher, Server, Token};
 use super::ledger::Exchange;
 use super::network::Network;
@@ -22,16 +21,16 @@ use super::services::{self, Service};
 use super::sharing::Wants;
 use super::state::Weather;
 use super::upstream::Upstream;
-use super::{NETWORK, SPAWNED, TestClock};
+use super::{NETWORK, SPAWNED, TestClock, http2};
 use crate::account::AccessLines;
-use crate::compiled::{Compiled, Live};
-use crate::descriptors::Descriptors;
 use crate::forward::Shared;
-use crate::heavy::HeavyPool;
 use crate::listen::{OpenConnection, serve_stream};
 use crate::message::{Peer, Serves};
+use crate::worker::api::WorkerApis;
+use crate::worker::compiled::{Compiled, Live};
+use crate::worker::descriptors::Descriptors;
+use crate::worker::heavy::HeavyPool;
 use crate::worker::{Parts, Worker};
-use crate::worker_api::WorkerApis;
 
 /// A simulation that lasts longer does not end, in microseconds.
 const LONGEST_US: u64 = 600_000_000;

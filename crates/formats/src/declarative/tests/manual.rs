@@ -118,7 +118,8 @@ fn every_section_of_the_manual_begins_with_a_snippet() {
     for section in page.split("\n## ").skip(1) {
         let heading = section.lines().next().unwrap_or_default();
         let table = heading.trim_matches(['`', '[', ']']);
-        let is_first = page.matches(&format!("\n## {heading}\n")).count() == 1 || table == "control";
+        let is_first =
+            page.matches(&format!("\n## {heading}\n")).count() == 1 || table == "control";
         let has_snippet = section.contains(&format!("```toml\n{}", heading.trim_matches('`')));
         let is_elsewhere = SHOWN_ELSEWHERE.contains(&table);
         let is_second = table == "control" && section.contains("api_keys.validity_s");

@@ -1,10 +1,10 @@
 use base::SystemEntropy;
 use model::{CircuitBreaker, HealthCheck, Scheme, SuspensionTime};
 
-use super::super::health::Checked;
-use super::super::pool::PoolLimits;
-use super::super::shared::Shared;
 use super::*;
+use crate::forward::health::Checked;
+use crate::forward::pool::PoolLimits;
+use crate::forward::shared::Shared;
 
 const RULE: Suspension = Suspension::Consecutive {
     failures: 2,

@@ -6,11 +6,11 @@ use std::rc::Rc;
 use wire::stream::Stream;
 
 use super::{Passes, Pool};
-use crate::buffer::{Buffer, Buffers};
-use crate::flow::{BodyReader, OutFraming, Outflow};
+use crate::body::buffer::{Buffer, Buffers};
+use crate::body::{BodyReader, OutFraming, Outflow};
 use crate::forward::Upload;
 use crate::forward::connect::{Connected, Registered};
-use crate::watch::Pace;
+use crate::tasks::watch::Pace;
 
 /// A connection to an upstream, and the exchange that it carries.
 #[derive(Debug)]

@@ -14,7 +14,7 @@ use super::{Pool, PoolFigures, Source};
 use crate::forward::addresses::Addresses;
 use crate::forward::connect::Address;
 use crate::forward::shared::Shared;
-use crate::gate::ConnectionGate;
+use crate::shares::gate::ConnectionGate;
 
 /// A worker's pools by address: endpoints with different paths share connections.
 #[derive(Debug)]

@@ -6,14 +6,14 @@ use std::task::{Context, Poll, Waker};
 
 use model::{Blame, ConnectionLimits};
 
-use super::super::balance::tests::endpoint;
+use crate::forward::balance::tests::endpoint;
 use base::SystemEntropy;
 
 use super::*;
-use crate::flow::Held;
-use crate::forward::OwnBody;
+use crate::body::Held;
 use crate::forward::connect::Registered;
 use crate::forward::shared::Shared;
+use crate::own_requests::own_body::OwnBody;
 use crate::simulation::Silence;
 
 /// Milliseconds until a request fails that waits `queued_ms` for the connection of another, and then connects.

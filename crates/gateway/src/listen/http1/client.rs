@@ -8,15 +8,15 @@ use model::{Denial, Fault};
 use tokio::io::AsyncWrite;
 use wire::http1::{Known, Rejection, ResponseFraming, Version, write};
 
-use super::super::tunnel;
 use super::{After, CONTINUE, Connection};
-use crate::client::{Begin, Client};
-use crate::flow::{BodyError, FlowError, Http1Source, Lend, OutFraming, Source, Unread, poll_read};
+use crate::body::request_body::RequestBody;
+use crate::body::{BodyError, FlowError, Http1Source, Lend, OutFraming, Source, Unread, poll_read};
+use crate::exchange::client::{Begin, Client};
 use crate::forward::UpstreamBody;
-use crate::gate::Pass;
+use crate::listen::tunnel;
 use crate::message::{Framing, Head, Request};
-use crate::request_body::RequestBody;
-use crate::watch::Watch;
+use crate::shares::gate::Pass;
+use crate::tasks::watch::Watch;
 
 impl Source for Connection<'_> {
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BodyError>> {

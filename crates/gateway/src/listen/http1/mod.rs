@@ -16,14 +16,14 @@ use wire::stream::Stream;
 
 use super::linger::linger;
 use super::{rejected, request_from};
-use crate::boxed::boxed;
-use crate::buffer::Buffer;
-use crate::flow::{BodyReader, Lend, Outflow, poll_read};
-use crate::forward::OwnBody;
-use crate::gate::Pass;
+use crate::body::buffer::Buffer;
+use crate::body::{BodyReader, Lend, Outflow, poll_read};
 use crate::message::{Peer, Request};
+use crate::own_requests::own_body::OwnBody;
 use crate::pipeline;
-use crate::watch::Watch;
+use crate::shares::gate::Pass;
+use crate::tasks::boxed::boxed;
+use crate::tasks::watch::Watch;
 use crate::worker::Worker;
 
 /// A client's connection.

@@ -10,14 +10,14 @@ use model::{Denial, Fault};
 use wire::h2::{self, Reason};
 use wire::http1::{BodyFraming, Rejection};
 
-use super::super::tunnel;
 use super::{OpenStream, Shared};
-use crate::client::{Begin, Client};
-use crate::flow::{BodyError, FlowError, Source};
+use crate::body::request_body::RequestBody;
+use crate::body::{BodyError, FlowError, Source};
+use crate::exchange::client::{Begin, Client};
 use crate::forward::UpstreamBody;
+use crate::listen::tunnel;
 use crate::message::{Framing, Head, Request};
-use crate::request_body::RequestBody;
-use crate::watch::Watch;
+use crate::tasks::watch::Watch;
 
 /// The request's body, the response, and the client that may reset the stream.
 pub(super) struct StreamClient<'a> {

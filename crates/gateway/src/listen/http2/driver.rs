@@ -13,15 +13,15 @@ use wire::h2::{Event, Reason, SLOTS};
 use wire::http1::Rejection;
 use wire::stream::Stream;
 
-use super::super::linger::linger;
-use super::super::{rejected, request_from};
 use super::stream::{Opened, incomplete, parse_head};
 use super::wakes::{Parts, READ, TIME, WRITE, Wakes};
 use super::{OpenStream, Shared};
 use crate::account::bump;
-use crate::buffer::Buffer;
-use crate::flow::{Lend, poll_read};
-use crate::http2_tasks::Tasks;
+use crate::body::buffer::Buffer;
+use crate::body::{Lend, poll_read};
+use crate::listen::linger::linger;
+use crate::listen::{rejected, request_from};
+use crate::tasks::http2::Tasks;
 
 /// Rounds and reads before other connections get their turn.
 const TURN: usize = 16;

@@ -4,9 +4,9 @@ use std::rc::Rc;
 
 use wire::http1::Rejection;
 
-use crate::buffer::Buffers;
-use crate::resources::Resources;
-use crate::watch::{Place, Watch};
+use crate::body::buffer::Buffers;
+use crate::message::resources::Resources;
+use crate::tasks::watch::{Place, Watch};
 
 /// One stream's.
 #[derive(Debug)]

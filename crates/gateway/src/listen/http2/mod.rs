@@ -20,9 +20,9 @@ use wire::h2::Connection;
 use wire::stream::Stream;
 
 use super::OpenConnection;
-use crate::buffer::Buffer;
+use crate::body::buffer::Buffer;
 use crate::message::{Peer, Serves};
-use crate::watch::Watch;
+use crate::tasks::watch::Watch;
 use crate::worker::{OpenPlaces, Worker};
 
 use driver::Driver;
