@@ -137,7 +137,8 @@ fn heads_that_repeat_a_large_field_hold_little() {
     const ENTRY: usize = 3_900;
     let value = vec![b'x'; ENTRY];
     let rest = ENTRY - 127;
-    let length = [0x7f, 0x80 | (rest & 0x7f) as u8, (rest >> 7) as u8];
+    let [low, high] = [rest & 0x7f, rest >> 7].map(|part| u8::try_from(part).unwrap());
+    let length = [0x7f, 0x80 | low, high];
     // Literal, to be remembered; then indexed.
     let field = [&[0x40, 1, b'a'][..], &length, &value].concat();
     // Neither path nor authority is remembered: the field stays the newest.

@@ -79,6 +79,8 @@ impl BackendTokens {
 
 #[cfg(test)]
 mod tests {
+    use model::BackendCredential;
+
     use super::*;
 
     #[test]
