@@ -264,7 +264,7 @@ mod tests {
 
     #[test]
     fn bodies_that_all_wait_for_each_other_do_not_wait_for_ever() {
-        let all: Vec<_> = (0..8).map(|number| (number, 10, 10, number as u64)).collect();
+        let all: Vec<_> = (0..8_u8).map(|number| (number.into(), 10, 10, number.into())).collect();
         check_bodies(0, &all, &[], &[0, 1, 2, 3]);
         let own: Vec<_> = (0..8).map(|number| (1, 10, 10, number)).collect();
         check_bodies(0, &own, &[], &[0, 1, 2, 3]);
