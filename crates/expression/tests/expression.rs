@@ -1,9 +1,6 @@
 //! One type for all languages.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may fail by panicking")]
 
-mod common;
-
-use common::Message;
+use crate::common::Message;
 use penstock_expression::template::{Argument, MediaType, PayloadTemplate, Settings};
 use penstock_expression::{BodyUse, Budget, Error, EvalContext, Expression, PropertyScope, Value};
 

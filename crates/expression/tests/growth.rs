@@ -1,9 +1,6 @@
 //! Conversions that make text longer are charged for the result.
-#![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
-mod common;
-
-use common::Message;
+use crate::common::Message;
 use penstock_expression::template::{Argument, FreeMarker, MediaType, PayloadTemplate, Settings};
 use penstock_expression::{Budget, Error, Expression};
 

@@ -1,5 +1,4 @@
 //! The JSON reader: rules of RFC 8259, and agreement with serde_json.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may fail by panicking")]
 
 use penstock_expression::Error;
 use penstock_expression::json::{Builder, Document, Duplicates, Kind, Limits, Ref};

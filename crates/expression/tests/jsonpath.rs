@@ -1,5 +1,4 @@
 //! JSONPath, against the cases in `cases/jsonpath.txt`.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may fail by panicking")]
 
 use penstock_expression::Error;
 use penstock_expression::json::Document;

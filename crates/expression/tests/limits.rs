@@ -1,9 +1,6 @@
 //! The input and output of an evaluation are bounded by its budget, for any message.
-#![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
-mod common;
-
-use common::Message;
+use crate::common::Message;
 use penstock_expression::json::Document;
 use penstock_expression::jsonpath::{Path, Selection};
 use penstock_expression::template::{Argument, FreeMarker, MediaType, PayloadTemplate, Settings};

@@ -1,9 +1,6 @@
 //! Synapse expressions, against the cases in `cases/synapse.txt`.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may fail by panicking")]
 
-mod common;
-
-use common::Message;
+use crate::common::Message;
 use penstock_expression::{BodyUse, EvalContext, SynapseExpression};
 
 const CASES: &str = include_str!("cases/synapse.txt");

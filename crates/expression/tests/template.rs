@@ -1,9 +1,6 @@
 //! Payload templates and the FreeMarker subset, against the cases in `cases/template.txt`.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may fail by panicking")]
 
-mod common;
-
-use common::Message;
+use crate::common::Message;
 use penstock_expression::template::{Argument, FreeMarker, MediaType, PayloadTemplate, Settings};
 use penstock_expression::{BodyUse, Error, EvalContext, Expression};
 

@@ -1,5 +1,4 @@
 //! Bodies in `penstock explain`: through every branch, before and after steps that replace them.
-#![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::path::PathBuf;
 

@@ -1,7 +1,5 @@
 //! The pages in docs/ and the example agree with the tables that they are generated from.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::path::Path;
 
 use mediation::{MEDIATORS, POLICIES};

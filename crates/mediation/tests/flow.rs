@@ -1,12 +1,8 @@
 //! Destinations of messages: sends, calls, responses, and duties of the host.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
-
-mod host;
-
 use std::sync::Arc;
 
-use host::{
+use crate::host::{
     ENDPOINTS, Outcome, World, begin, drive, echo, flow, of_proxy, program, proxy, request,
     response, streaming,
 };

@@ -1,12 +1,9 @@
 //! Messages that become several, and several that become one.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
-
-mod host;
-
 use std::sync::Arc;
 
-use host::{
+use crate::host;
+use crate::host::{
     ENDPOINTS, Outcome, Ran, begin, diagnostics, drive_run, flow, of_proxy, refuse, request,
     response,
 };

@@ -6,15 +6,11 @@
 //! is multipart; `== time MS` advances the clock. Endpoints return their requests, except `http://refused/`, which
 //! refuses connections.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
-
-mod host;
-
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use host::{Outcome, Ran, World, compile, drive_in, refuse, response};
+use crate::host::{Outcome, Ran, World, compile, drive_in, refuse, response};
 use penstock_mediation::{
     Answer, Body, Direction, Flow, Format, MEDIATORS, Message, PlainHead, Program, PropertyScope,
     Run,

@@ -1,12 +1,9 @@
 //! Failures, and who handles them.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
-
-mod host;
-
 use std::sync::Arc;
 
-use host::{
+use crate::host;
+use crate::host::{
     ENDPOINTS, Outcome, Ran, drive_run, echo, flow, program, proxy, refuse, request, response,
 };
 use penstock_mediation::{Answer, Code, Failure, Flow, PropertyScope, PropertyValue, Run};

@@ -1,9 +1,5 @@
 //! Memory of a message, its body included.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
-
-mod host;
-
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -11,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
-use host::{World, flow, message, program};
+use crate::host::{World, flow, message, program};
 use penstock_mediation::{
     Answer, Ask, Body, Direction, Event, Flow, Format, Message, Program, Run,
 };

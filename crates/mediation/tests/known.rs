@@ -1,10 +1,7 @@
 //! Properties that Synapse gives a meaning.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
-
-mod host;
-
-use host::{
+use crate::host;
+use crate::host::{
     ENDPOINTS, Outcome, World, begin, diagnostics, drive, echo, flow, program, proxy, request,
     response,
 };

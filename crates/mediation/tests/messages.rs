@@ -1,14 +1,10 @@
 //! Messages as mediators see them: views, formats, head, budget.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
-
-mod host;
-#[path = "messages/parts.rs"]
 mod parts;
 
 use std::fmt::Write as _;
 
-use host::{Outcome, Ran, World, compile, drive_in, program, refuse};
+use crate::host::{Outcome, Ran, World, compile, drive_in, program, refuse};
 use penstock_mediation::{
     Body, BodyUse, Code, Direction, Flow, Format, Message, PlainHead, PropertyScope, PropertyValue,
     Run,

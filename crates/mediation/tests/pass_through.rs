@@ -1,12 +1,8 @@
 //! Requests that need no run: the decision without one equals that of a run.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
-
-mod host;
-
 use std::sync::Arc;
 
-use host::{World, program};
+use crate::host::{World, program};
 use model::{Api, Operation, Place, Policies, Policy, Security};
 use penstock_mediation::{
     Answer, ApiPolicies, Arrival, Ask, AskId, Body, BodyUse, Code, Detour, Direction, Event,

@@ -1,10 +1,6 @@
 //! Which resource of which API serves a request.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
-
-mod host;
-
-use host::{diagnostics, program};
+use crate::host::{diagnostics, program};
 use penstock_mediation::{Asked, Matched, PlainHead, Program};
 
 /// Resources whose fault sequence tells which they are.

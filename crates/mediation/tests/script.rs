@@ -1,13 +1,9 @@
 //! The mediator `script` at its limits, and the isolation of its engine. Ordinary scripts are in `golden/script/`.
 
-#![cfg(feature = "script")]
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
-
-mod host;
-
 use std::sync::Arc;
 
-use host::{Ran, World, drive, program, request};
+use crate::host;
+use crate::host::{Ran, World, drive, program, request};
 use penstock_mediation::{Event, Flow, Run};
 use xpath::Budget;
 

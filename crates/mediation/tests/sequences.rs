@@ -1,12 +1,9 @@
 //! Sequences on messages, without a runtime.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
-
-mod host;
-
 use std::sync::Arc;
 
-use host::{ENDPOINTS, Ran, drive, echo, program, request};
+use crate::host;
+use crate::host::{ENDPOINTS, Ran, drive, echo, program, request};
 use penstock_mediation::{
     Answer, Body, BodyUse, Direction, EndpointKind, Flow, Format, Message, PlainHead, ResourcePath,
     Run,

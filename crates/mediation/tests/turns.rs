@@ -1,14 +1,8 @@
 //! How long a worker is busy with one message: the steps that a run takes on its thread between two events. Longer work
 //! is left to a thread for heavy work.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
-
-#[path = "../../../tests/attacks/hazard_table.rs"]
-mod hazard_table;
-mod host;
-
-use hazard_table::{HAZARDS, OTHERS};
-use host::{World, begin, message, program};
+use crate::hazard_table::{HAZARDS, OTHERS};
+use crate::host::{World, begin, message, program};
 use penstock_mediation::{Direction, Event, Format, limits};
 
 /// A step begins if less than `HEAVY_STEPS` were taken, and may take as many itself.
