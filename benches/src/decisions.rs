@@ -73,7 +73,7 @@ pub(super) fn opaque_token_hit(times: usize) {
     }
 }
 
-/// The API keys of 1,000 applications, as long as docs/credentials.md generates them.
+/// The API keys of 1,000 applications, as long as docs/api-keys.md generates them.
 pub(super) fn api_key_hit(times: usize) {
     let routes = Routes::compile(&snapshot(), None);
     let random = |number: usize| jose::sha256(&number.to_le_bytes());

@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::key_manager::{KeyManager, Login};
 use crate::revocations::gateway;
 
-/// Stated in docs/credentials.md. A gateway waits at the key manager for the next revocation; asking from time to time
+/// Stated in docs/tokens.md. A gateway waits at the key manager for the next revocation; asking from time to time
 /// would take longer than this.
 const LIMIT: Duration = Duration::from_secs(1);
 const REVOCATIONS: usize = 5;

@@ -17,9 +17,9 @@ reports everything that is wrong with it, with line, column and what to write in
 
 - **Security**: every operation requires a token of a configured issuer unless `x-wso2-disable-security: true`,
   `x-auth-type: None` or `security: []` opens it. Any one of several scopes suffices, unless `x-penstock-scopes: all`.
-  `oauth2`, `openIdConnect` and `http` with `bearer` are tokens; `apiKey` is an [API key](credentials.md), in a header
+  `oauth2`, `openIdConnect` and `http` with `bearer` are tokens; `apiKey` is an [API key](api-keys.md), in a header
   field, the query or a cookie, which has no scopes. Any one of several alternatives suffices; one that asks for two
-  credentials at once is an error. `http` with `basic` is the [password](credentials.md) of a user. Client certificates
+  credentials at once is an error. `http` with `basic` is the [password](api-keys.md) of a user. Client certificates
   count by `x-wso2-mutual-ssl` alone: an alternative that asks for one is ignored with a warning, and an error if it is
   the only one.
 - **Base path**: `x-wso2-basePath`, else the path of the first server, else `/TITLE/VERSION`.
@@ -42,7 +42,7 @@ those of `Client-certificates`.
 | `lifeCycleStatus` | `x-penstock-lifecycle` |
 | `transport`, `authorizationHeader`, `apiKeyHeader` | `x-wso2-transports`, `x-wso2-auth-header`, `x-wso2-api-key-header` |
 | `securityScheme` | `oauth2`, `basic_auth` and `api_key`: kinds of credential, of which one suffices, as `security-types`. `mutualssl`: client certificates, those of `Client-certificates`, which must be there; `mutualssl_mandatory` and `oauth_basic_auth_api_key_mandatory`: each client needs one, or a credential. With neither, one of the two suffices |
-| `endpointConfig` | the endpoint sets, of type `http`, `load_balance` or `failover`, with `endpoint_security` ([credentials](credentials.md)) and `actionDuration` |
+| `endpointConfig` | the endpoint sets, of type `http`, `load_balance` or `failover`, with `endpoint_security` ([credentials](upstream-credentials.md)) and `actionDuration` |
 | `corsConfiguration`, `maxTps`, `apiThrottlingPolicy` | `x-wso2-cors`, `x-penstock-max-tps`, `x-throttling-tier` |
 | `responseCachingEnabled`, `cacheTimeout` | `x-wso2-response-cache` |
 | `policies` | only `DefaultSubscriptionless` or `AsyncDefaultSubscriptionless`: no subscription is needed |

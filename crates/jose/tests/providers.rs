@@ -1,4 +1,4 @@
-//! Discovery documents and access tokens in the shapes of identity providers, which docs/credentials.md describes.
+//! Discovery documents and access tokens in the shapes of identity providers, which docs/tokens.md describes.
 //!
 //! Source: the published documents and token references of Keycloak, Microsoft Entra ID, Okta, Auth0, Amazon Cognito,
 //! Google and Firebase.

@@ -53,7 +53,7 @@ pub fn render_default(first: &FirstStart<'_>) -> String {
     let control = first.control.as_ref().map_or_else(String::new, |control| {
         let [https, key] = [control.https, control.key].map(quoted);
         format!(
-            "[control]                     # issues OAuth2 tokens: docs/credentials.md
+            "[control]                     # issues OAuth2 tokens: docs/key-manager.md
 https = {https}     # also in each `url` with this port
 issuer = {iss}
 keys = [{key}]

@@ -150,7 +150,7 @@ const EXTENSIONS: &[Row] = &[
     row("x-mgw-request-interceptor", Level::ALL, Value::Any, Support::Error, "requests would be forwarded unchecked and unchanged", "remove it if the API is safe without it"),
     row("x-mgw-response-interceptor", Level::ALL, Value::Any, Support::Error, "responses would be forwarded unchecked and unchanged", "remove it if the API is safe without it"),
     row("x-mgw-*", Level::ALL, Value::Any, Support::Warning, "names of API Microgateway before 3.0 have no effect", "write the `x-wso2-` extension instead"),
-    row("x-penstock-client-certificates", Level::API, Value::Any, Support::Served, "With `x-wso2-mutual-ssl`: the client certificates that the API accepts, among those of `[tls] client_ca`. A list, or one each under `production` and `sandbox`: PEM files in the folder of the description or below, and fingerprints (`sha256:` and hexadecimal digits); [credentials](credentials.md) explains them. Absent: all", ""),
+    row("x-penstock-client-certificates", Level::API, Value::Any, Support::Served, "With `x-wso2-mutual-ssl`: the client certificates that the API accepts, among those of `[tls] client_ca`. A list, or one each under `production` and `sandbox`: PEM files in the folder of the description or below, and fingerprints (`sha256:` and hexadecimal digits); [mutual TLS](mutual-tls-and-dpop.md) explains them. Absent: all", ""),
     row("x-penstock-default-version", Level::API, Value::Any, Support::Served, "`true`: the API is also served at its base path without the version", ""),
     row("x-penstock-hosts", Level::API, Value::Any, Support::Served, "Hosts that the API is served for; `*.example.org` matches one or more labels. Absent: every host", ""),
     row("x-penstock-upgrades", Level::API, Value::Any, Support::Served, "Protocols that clients may upgrade to, besides `websocket`", ""),
@@ -165,7 +165,7 @@ const EXTENSIONS: &[Row] = &[
     row("x-penstock-slow-start-ms", Level::SET, Value::Any, Support::Served, "Time for which an endpoint that is active again gets a growing share of the requests", ""),
     row("x-penstock-max-tps", Level::API, Value::Any, Support::Served, "The most requests that the endpoints of the API get, from all callers together: `production`, `sandbox`, and the units of time `productionTimeUnit`, `sandboxTimeUnit` (`SECOND` by default, `MINUTE`, `HOUR`), as in `maxTps` of API Manager. Beyond it: 503, 900801; [quotas](quotas.md)", ""),
     row("x-penstock-subscription", Level::API, Value::Any, Support::Served, "`false`: callers need no subscription, only a valid credential. Absent: they need one if `applications` are configured", ""),
-    row("x-penstock-login", Level::API, Value::Any, Support::Served, "Name of a `[[login]]`, where browsers without a credential sign in; [credentials](credentials.md) explains it", ""),
+    row("x-penstock-login", Level::API, Value::Any, Support::Served, "Name of a `[[login]]`, where browsers without a credential sign in; [browser sign-in](browser-sign-in.md) explains it", ""),
     row("x-penstock-lifecycle", Level::API, Value::Any, Support::Served, "State of the API, as in API Manager: `created` (403, 900908; served with an `Internal-Key`), `prototyped` (without subscriptions), `published` (the default), `blocked` (503, 700700), `deprecated` (served as before) or `retired` (404)", ""),
     row("x-penstock-scopes", Level::ALL, Value::Any, Support::Served, "`all`: a token needs all scopes; `any` (the default): one of them", ""),
 ];
