@@ -65,7 +65,7 @@ impl Manager {
         authorities.is_some_and(|known| known.has_issued(&peer.certificates, self.now_s()))
     }
 
-    /// What the tokens of `client` are bound to. `None`: they are not.
+    /// The thumbprint that the tokens of `client` are bound to. `None`: they are not bound.
     pub(crate) fn binding(&self, client: &Client, peer: &Peer) -> Result<Option<String>, Refusal> {
         const NONE: Refusal = Refusal::InvalidRequest(
             "the client's tokens are bound to its certificate, and it presents none",

@@ -20,7 +20,8 @@ use stages::{ApiRoutes, NotFound, Routes};
 
 use crate::message::{Request, Serves};
 
-/// The log target of artefacts and their authors. Equal lines are not combined: they come from different messages.
+/// The log target of artefacts and their authors. The log does not sample it: lines with one text may have different
+/// causes.
 pub(crate) const LOG: &str = "penstock_mediation::log";
 
 /// Compiled artefacts. Workers share them.

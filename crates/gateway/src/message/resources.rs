@@ -1,4 +1,5 @@
-//! What exchanges borrow from their worker: time, deadlines, buffers and heads. Independent of stages and protocols.
+//! Memory and time that exchanges borrow from their worker: time, deadlines, buffers and heads. Independent of stages
+//! and protocols.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;

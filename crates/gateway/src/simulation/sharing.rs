@@ -3,7 +3,7 @@
 use super::ledger::{Attempt, Exchange, Outcome};
 use super::random::Random;
 
-/// What a request to a cached service asks for.
+/// Details of a request to a cached service.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wants {
     pub(super) resource: usize,
@@ -32,7 +32,7 @@ impl Wants {
     }
 }
 
-/// What an upstream says about the use of its response for others.
+/// An upstream's statement about the use of its response for others.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sharing {
     /// A field that forbids it.
@@ -112,7 +112,7 @@ pub(super) fn answers(all: &mut [Exchange], id: usize, attempt: usize, status: u
     }
 }
 
-/// An upstream says to `id`, which has an `If-None-Match` with `tag`, that the response is still valid.
+/// An upstream confirms to `id`, which has an `If-None-Match` with `tag`, that the response is still valid.
 pub(super) fn confirms(all: &mut [Exchange], id: usize, tag: &str, now_us: u64) {
     let (of, attempt) = parse(tag);
     check_fits(all, id, of, attempt);
