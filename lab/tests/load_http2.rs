@@ -92,7 +92,7 @@ fn a_connection_on_which_nothing_arrives_for_a_whole_timeout_is_replaced() {
     let duration = load::LONGEST;
     let report =
         run(Options { timeout, requests, duration, warm_up: Duration::ZERO, ..get(&server) });
-    // Of four users, one tries the connection once more: its request was sent before the last response came.
+    // A user of the four tries the connection once more: its request was sent before the last response came.
     let unanswered = unanswered.load(Ordering::Relaxed);
     assert_eq!((kinds(&report), report.errors), (vec!["timeout"], unanswered));
     assert!((4..=7).contains(&unanswered), "{unanswered}");

@@ -79,7 +79,7 @@ impl Manager {
     }
 }
 
-/// Prefix of a token that is bound to a key: its row needs no column for that.
+/// Separates a bound token from its key, so that its row needs no column for the key.
 const BOUND_TO: char = '~';
 
 /// The token with the key that it is bound to.

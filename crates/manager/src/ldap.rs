@@ -3,7 +3,7 @@
 //! A user signs in by a bind as their own entry, which a search finds first. Connections are kept for the next users,
 //! and begin with a bind as `bind_dn` each time, since another user may have used them.
 //!
-//! ldap3 parses what it receives without limits. Therefore it gets bytes only after TLS has authenticated the server,
+//! ldap3 parses received bytes without limits. Therefore it gets bytes only after TLS has authenticated the server,
 //! through [`relay`], which counts them. The one message before TLS, the response to StartTLS, is parsed by `wire`. The
 //! configuration allows connections without TLS only to this machine.
 

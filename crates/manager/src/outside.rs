@@ -26,7 +26,7 @@ pub(crate) const LDAP: &str = "ldap";
 pub(crate) struct Profile {
     pub(crate) source: String,
     pub(crate) name: String,
-    /// The source's immutable ID of the user; may be empty.
+    /// The source's ID of the user, apart from the name; may be empty.
     pub(crate) id: Vec<u8>,
     pub(crate) roles: Vec<String>,
     pub(crate) claims: Map<String, Value>,
