@@ -74,7 +74,7 @@ impl Manager {
     }
 }
 
-/// What `certificate` of a client begins with: an alternative name or the subject of one that a CA issued, or thumbprints,
+/// Prefixes of a client's `certificate`: an alternative name or the subject of one that a CA issued, or thumbprints,
 /// follow.
 pub(crate) const ISSUED: &str = "issued";
 pub(crate) const ISSUED_TO: &str = "issued-to";

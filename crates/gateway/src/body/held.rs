@@ -267,7 +267,8 @@ impl Hold {
         self.grow(next.min(self.most).max(arrived)).or_else(|_| self.grow(arrived))
     }
 
-    /// Moves what `source` has. Ready with all of it at its end. It may be called again after [`HoldError::Exhausted`].
+    /// Moves the available data of `source`. Ready with the whole body at its end. May be called again after
+    /// [`HoldError::Exhausted`].
     ///
     /// # Errors
     /// The body is too large, lacks room, or ended early.

@@ -12,8 +12,8 @@ pub(crate) struct Directives {
     /// The response has to be validated first; so has one with `max-age=0`.
     pub(crate) no_cache: bool,
     private: bool,
-    /// A response to a request with a credential may be stored: `public`, `must-revalidate` or `s-maxage`. Source:
-    /// section 3.5.
+    /// A response to a request that identifies the client may be stored: `public`, `must-revalidate` or `s-maxage`.
+    /// Source: section 3.5.
     shared: bool,
     max_age: Option<u64>,
     s_maxage: Option<u64>,

@@ -165,8 +165,8 @@ impl Balancer {
         is_allowed.then_some(Chosen { position: first, endpoint, probe: None })
     }
 
-    /// The position of that of two random open endpoints with fewer requests on this worker. Source: M. Mitzenmacher,
-    /// "The Power of Two Choices in Randomized Load Balancing", 2001.
+    /// The position of the endpoint with fewer requests on this worker, of two random open ones. Source: M.
+    /// Mitzenmacher, "The Power of Two Choices in Randomized Load Balancing", 2001.
     fn less_busy(&self, now_us: u64, tried: Tried) -> usize {
         let open = || {
             let all = self.endpoints.iter().enumerate();

@@ -105,8 +105,8 @@ static VARIABLES: LazyLock<HashMap<String, String>> = LazyLock::new(|| {
     std::env::vars_os().filter_map(text).collect()
 });
 
-/// What `$env:NAME` and `$sys:NAME` are in artefacts: an environment variable, since there are no other properties of a
-/// system here.
+/// The value of `$env:NAME` or `$sys:NAME` in artefacts: an environment variable, since the gateway has no other system
+/// properties.
 #[must_use]
 pub fn variable(_: PropertyScope, name: &str) -> Option<Cow<'static, str>> {
     VARIABLES.get(name).map(|value| Cow::Borrowed(&**value))

@@ -106,7 +106,7 @@ fn is_conditional(request: &Request) -> bool {
     names.iter().any(|name| rules::request_values(request, name.as_bytes()).next().is_some())
 }
 
-/// Two requests with one key differ at most in what `Vary` names.
+/// The key of a request. Two requests with one key differ at most in the fields that `Vary` names.
 fn key(routes: &ApiRoutes, set: usize, request: &Request, secure: bool) -> Key {
     let (head, bytes) = (&request.head, request.bytes.as_slice());
     let mut key = Vec::with_capacity(64);

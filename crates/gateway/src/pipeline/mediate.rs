@@ -100,7 +100,7 @@ pub(super) fn mediate_response(
     })
 }
 
-/// Whether the upstream gets a credential or a cookie, so that its response may be for that client only.
+/// Whether the upstream gets data that identifies the client, so that its response may be for that client only.
 fn is_personal(request: &Request, api: &Api) -> bool {
     const PERSONAL: [Known; 5] = [
         Known::Authorization,

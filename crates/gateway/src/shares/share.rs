@@ -18,7 +18,7 @@ pub(crate) struct Share {
     /// Requests that were forwarded without a byte of their body, until the head of their response.
     pub(crate) early_uploads: Rc<Gate>,
     /// Streams of HTTP/2 that are open, regardless of the state of their requests. Requests over HTTP/1.1 are limited
-    /// by its connections.
+    /// by the client's connections.
     pub(crate) streams: Rc<Gate>,
     /// Bytes of the heads of these streams.
     pub(crate) head_bytes: Cell<usize>,

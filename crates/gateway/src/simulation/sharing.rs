@@ -144,7 +144,7 @@ pub(super) fn received(all: &[Exchange], id: usize, tag: &str) -> (usize, usize)
     (of, attempt)
 }
 
-/// The last version of what `id` asks for that a client had made, and knew it, when `id` began.
+/// The last version of the resource of `id` that a client had made, and had a response for, when `id` began.
 fn last_seen(all: &[Exchange], id: usize, begun_us: u64) -> usize {
     let resource = all[id].wants.unwrap().resource;
     let its = all.iter().filter(|it| it.wants.is_some_and(|wants| wants.resource == resource));

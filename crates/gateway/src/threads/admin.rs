@@ -56,7 +56,7 @@ impl Drop for Running {
     }
 }
 
-/// What `/readyz` reports.
+/// The state that `/readyz` reports.
 pub(crate) struct Readiness {
     /// Cleared on SIGTERM.
     pub(crate) serving: Arc<AtomicBool>,

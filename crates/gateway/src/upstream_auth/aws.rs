@@ -18,7 +18,7 @@ pub(crate) struct Signed<'a> {
     pub(crate) query: &'a [u8],
     /// Names in lower case, in alphabetical order, with their values.
     pub(crate) fields: &'a [(&'a str, &'a [u8])],
-    /// The hash of the body in hexadecimal, or its placeholder.
+    /// The hash of the body in hexadecimal, or a placeholder.
     pub(crate) payload: &'a str,
 }
 

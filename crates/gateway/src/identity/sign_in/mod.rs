@@ -50,7 +50,7 @@ pub(crate) fn login_of<'a>(
 /// The session of a browser. One whose token expires soon is renewed meanwhile; one whose token has expired, first.
 ///
 /// # Errors
-/// The browser has no session; the fault is its response.
+/// The browser has no usable session; the error determines its response.
 pub(crate) async fn session<C: Client>(
     exchange: &mut Exchange<'_>,
     revision: &Rc<Compiled>,
