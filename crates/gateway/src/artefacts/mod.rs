@@ -228,11 +228,11 @@ impl Integration {
             return self.bound(request, |bindings| bindings.default);
         };
         let mut all = self.program.inbounds().iter().enumerate();
-        // APIs that are bound to the inbound endpoint come before its dispatch pattern. Source:
-        // `InboundHttpServerWorker`.
+        // An inbound endpoint that was removed still has connections.
         let found = all.find(|(_, inbound)| inbound.port == port);
         let (number, inbound) = found.ok_or(Fault::Denied(Denial::NoApi))?;
-        // APIs that are bound to it come before the endpoint's own sequence. Source: `InboundHttpServerWorker`.
+        // APIs that are bound to the inbound endpoint come before its dispatch pattern. Source:
+        // `InboundHttpServerWorker`.
         let is_bound = |api: &mediation::Api| api.bindings.inbounds.contains(&inbound.name);
         let own = self.at_path(request, is_bound)?.filter(|target| match target.service {
             Service::Api(number) => self.program.apis().get(number).is_some_and(is_bound),

@@ -1,5 +1,4 @@
-//! Memory and time that exchanges borrow from their worker: time, deadlines, buffers and heads. Independent of stages
-//! and protocols.
+//! Resources of a worker that exchanges use: time, deadlines, buffers and heads. Independent of stages and protocols.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
