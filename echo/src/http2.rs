@@ -1,7 +1,7 @@
 //! An HTTP/2 connection of the echo backend. One task serves the connection and its streams.
 //!
-//! A request gets its own body when it is complete. The messages of a gRPC call are returned as they arrive, whatever
-//! the frames that they are in, and its status is 0.
+//! A request gets its own body when it is complete. The messages of a gRPC call are returned as they arrive, regardless
+//! of frames, and the call's status is 0.
 
 use std::io;
 use std::iter;

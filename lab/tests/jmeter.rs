@@ -25,8 +25,7 @@ const REQUESTS: u64 = 400;
 #[ignore = "needs Maven and Maven Central; `make test-all` runs it. On Debian: apt-get install maven"]
 fn jmeters_reports_agree_with_ours() {
     let folder = TempDir::new().unwrap();
-    // Below 256 ms there is no quantisation, so all figures must agree. Busy machines may need several
-    // attempts.
+    // Below 256 ms figures are not quantised, so all must agree. Busy machines may need several attempts.
     let mut tries = (0..10).map(|number| {
         let jtl = folder.path().join(format!("{number}.jtl"));
         (measured(serve(), &jtl), jtl)

@@ -92,7 +92,7 @@ fn a_connection_on_which_nothing_arrives_for_a_whole_timeout_is_replaced() {
     let duration = load::LONGEST;
     let report =
         run(Options { timeout, requests, duration, warm_up: Duration::ZERO, ..get(&server) });
-    // One of four users tries the connection once more: its request was sent before the last response came.
+    // A user of the four tries the connection once more: its request was sent before the last response came.
     let unanswered = unanswered.load(Ordering::Relaxed);
     assert_eq!((kinds(&report), report.errors), (vec!["timeout"], unanswered));
     assert!((4..=7).contains(&unanswered), "{unanswered}");
@@ -409,7 +409,7 @@ fn server_tls(http2: bool) -> Arc<rustls::ServerConfig> {
 /// Reaction of the server to a request.
 enum Reply {
     Body(u16, Vec<u8>),
-    /// The same with `grpc-status` in trailers, or in the head if there is no body.
+    /// The same with `grpc-status` in trailers, or in the head if the body is empty.
     Grpc(u16, Vec<u8>, &'static str),
     Reset,
     /// A body that is shorter than announced.

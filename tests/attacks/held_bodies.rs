@@ -55,7 +55,7 @@ fn announced_lengths_reserve_nothing() {
         posts(&target, length);
     }
     target.serves_others();
-    // What has arrived of each, and a step.
+    // The arrived part of each body, and a step.
     assert!(target.metric("penstock_held_body_bytes") < 90 * 20 * 1024);
     drop(attackers);
     target.wait_for_metric("penstock_held_body_bytes", 0);

@@ -1,4 +1,4 @@
-//! Exchanges that hold their places and do nothing: tunnels, waits for a slow upstream, responses that nobody reads.
+//! Exchanges that hold their places and do nothing: tunnels, waits for a slow upstream, unread responses.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -11,7 +11,7 @@ use harness::{CannedResponse, Client, Files, Upstream, wait_until};
 
 use crate::target::{MIB, Target, description, responding};
 
-/// Places for requests to one API; a client may have half of them. Whoever waits for one does so for long.
+/// Places for requests to one API; a client may have half of them. Requests may wait for a place for long.
 const LIMITS: &str =
     "api_requests_max = 60\nclient_requests_max = 30\nconnect_ms = 20000\nmin_rate = 0\n";
 const CLIENTS: u8 = 3;
@@ -21,7 +21,8 @@ const SWITCHING: &str = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade
                          Upgrade: websocket\r\n\r\n";
 const RESPONSE: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nin";
 
-/// An upstream that responds to `/x`, switches to WebSocket, and otherwise never responds. Its threads end with the gateway.
+/// An upstream that responds to `/x`, switches to WebSocket, and otherwise never responds. The threads end with the
+/// gateway.
 fn upstream() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

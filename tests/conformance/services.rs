@@ -66,7 +66,7 @@ fn a_service_with_security_needs_a_token_of_a_listed_issuer_with_one_of_its_scop
         let labels = format!("api=\"Quotes\",reason=\"{reason}\"");
         gateway.wait_for_metric("penstock_auth_failures_total", &labels, count);
     }
-    // Others are open, and pass on what clients send.
+    // Other services are open, and forward the field `Authorization`.
     let other = fetch(&gateway, "GET /services/Others", "Authorization: Basic YTpi\r\n");
     assert_eq!(other.status, 200);
     assert_eq!(upstream.requests()[2].header("authorization"), Some("Basic YTpi"));

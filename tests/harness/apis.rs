@@ -10,7 +10,7 @@ use model::{
 
 use crate::Upstream;
 
-/// An API under construction. Its name is its base path; no endpoint is suspended unless configured.
+/// An API under construction. The name is the base path; no endpoint is suspended unless configured.
 #[derive(Clone, Debug)]
 pub struct ApiBuilder {
     api: Api,

@@ -22,7 +22,7 @@ struct Zone {
 }
 
 impl NameServer {
-    /// A server that knows no name yet. Its answers are valid for `ttl_s` seconds.
+    /// A server that knows no name yet. Answers are valid for `ttl_s` seconds.
     #[must_use]
     pub fn start(ttl_s: u32) -> Self {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();

@@ -164,7 +164,7 @@ impl Issuer {
         })
     }
 
-    /// A token that is valid for an hour, for `sub` "somebody".
+    /// A token for `sub` `somebody`, valid for an hour.
     #[must_use]
     pub fn token(&self) -> Token<'_> {
         let header = Header {

@@ -50,7 +50,7 @@ impl Request {
         self.line().split(' ').nth(1).unwrap_or_default()
     }
 
-    /// The first value of the field called `name`, whatever its case.
+    /// The first value of the field called `name`, in any case.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         header(&self.head, name)
@@ -64,7 +64,7 @@ impl Request {
 }
 
 impl Response {
-    /// The first value of the field called `name`, whatever its case.
+    /// The first value of the field called `name`, in any case.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         header(&self.head, name)

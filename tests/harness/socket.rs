@@ -159,7 +159,7 @@ enum Tls {
     Server(Box<StreamOwned<ServerConnection, TcpStream>>),
 }
 
-/// From `source`. `buffer_bytes`: the size of the buffer in which the system keeps what was not read yet.
+/// Connects from `source`. `buffer_bytes`: the size of the system's buffer for unread bytes.
 pub(crate) fn connect_from(
     source: IpAddr,
     address: SocketAddr,

@@ -278,7 +278,7 @@ impl UpstreamConnection {
         assert_eq!(self.read_until_close(), "", "expected the end of the connection");
     }
 
-    /// The gateway resets the connection, whatever it has sent before.
+    /// Expects the gateway to reset the connection, perhaps after some bytes.
     #[track_caller]
     pub fn expect_reset(&mut self) {
         let rest = self.read_until_close();

@@ -140,7 +140,7 @@ fn an_administrator_who_was_removed_stays_removed() {
     let mut manager = manager.restart();
     assert!(!is_password(&manager, "admin"));
     assert_eq!(registration(&manager, PASSWORD), 401);
-    // Nor when nobody is left.
+    // Nor after the last user is removed.
     assert_eq!(manager.command(&["user", "remove", "ann"]).0, Some(0));
     manager = manager.restart();
     assert_eq!(manager.sql("SELECT COUNT(*) FROM users").trim(), "0");

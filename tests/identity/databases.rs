@@ -334,8 +334,8 @@ fn connections_are_encrypted_and_the_certificate_is_verified(kind: Kind) {
     assert!(text.contains("certificate"), "{text}");
 }
 
-/// As if migration 11, which adds a column to `codes` and one to `devices`, and an index, had not ended. Those after it
-/// are recorded again.
+/// As if migration 11, which adds a column to `codes` and one to `devices`, and an index, had not ended. Later
+/// migrations are recorded again.
 const UNDO: &str = "SET @last = 11; \
      DELETE FROM schema_versions WHERE version >= @last;";
 

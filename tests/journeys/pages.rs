@@ -23,8 +23,8 @@ struct Block {
     text: String,
 }
 
-/// The reader of a page: a shell in a folder of its own, with `penstock` on its path. Whatever it started is killed when
-/// it is dropped.
+/// The reader of a page: a shell in a folder of its own, with `penstock` on its path. Processes that it started are
+/// killed when it is dropped.
 struct Reader {
     folder: TempDir,
     shell: Child,
@@ -92,7 +92,7 @@ impl Reader {
         commands
     }
 
-    /// Runs commands that must succeed, and returns what they printed.
+    /// Runs commands that must succeed, and returns their output.
     fn run(&mut self, commands: &str) -> String {
         let is_background = commands.trim_end().ends_with('&');
         let input = self.shell.stdin.as_mut().unwrap();

@@ -1,6 +1,6 @@
 //! Files named by users: inputs have a maximum size, and an existing file is never overwritten.
 //!
-//! For the program's commands and the lab, which read and write at once. Returns what the operating system reports.
+//! For the program's commands and the lab, which read and write at once. Returns the operating system's errors.
 //!
 //! Architecture invariant: reads no more than its caller allows, and removes no file that it did not create.
 

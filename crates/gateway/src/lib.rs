@@ -3,8 +3,8 @@
 //! Start with [`pipeline`]: the life of an exchange, in order. The folders, lowest first; each imports only from those
 //! before it (`cargo xtask tidy` checks that):
 //!
-//! - [`tasks`], [`body`], [`shares`], [`message`]: what exchanges are made of: tasks and deadlines, streamed and held bodies,
-//!   places in a worker, the heads of the two messages;
+//! - [`tasks`], [`body`], [`shares`], [`message`]: the parts of exchanges: tasks and deadlines, streamed and held
+//!   bodies, places in a worker, the heads of the two messages;
 //! - [`forward`]: requests to upstreams, those of clients and the gateway's own;
 //! - [`artefacts`], [`quota`], [`cache`], [`account`]: compiled artefacts, limits, stored responses, records and counters;
 //! - [`worker`]: the state of one worker, and the revision that it serves;
@@ -78,7 +78,7 @@ pub use threads::admin::AdminPages;
 pub use threads::bind::StartError;
 pub use threads::upstreams::Upstreams;
 
-/// What the gateway needs besides settings and snapshot.
+/// Inputs of the gateway besides settings and snapshot.
 pub struct Parts {
     /// Certificates of the https listener, replaced in place when their files change.
     pub certificates: Arc<ServerCertificates>,
@@ -110,7 +110,7 @@ pub struct Gateway {
     admin: Option<admin::Running>,
     addresses: Addresses,
     ready: Arc<AtomicBool>,
-    /// What the workers currently serve.
+    /// The configuration that workers currently serve.
     current: Mutex<Compiled>,
     access: Option<AccessLogger>,
     key_sets: Mutex<Option<Receiver<String>>>,
@@ -119,18 +119,18 @@ pub struct Gateway {
     certificate_field: Option<Arc<CertificateField>>,
     /// The counts of limits.
     meters: Arc<Meters>,
-    /// Of these counts with those of other gateways.
+    /// Reconciliation of these counts with those of other gateways.
     reconciliation: Mutex<Option<Reconciliation>>,
 }
 
-/// What reconciles the counts of a gateway with those of others.
+/// Reconciles the counts of a gateway with those of others.
 pub struct Reconciliation {
     pub reconciler: Reconciler,
     /// The clock of the workers.
     pub clock: SystemClock,
 }
 
-/// What listeners speak, in clear and over TLS.
+/// Protocols of the listeners, in clear and over TLS.
 fn protocols(
     settings: &Settings,
     http2: Http2Listeners,
@@ -298,13 +298,13 @@ impl Gateway {
         self.key_sets.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// With `[quotas]`: what is to be reconciled with other gateways. Returns `None` when called again.
+    /// With `[quotas]`: the reconciliation with other gateways. Returns `None` when called again.
     pub fn take_reconciliation(&self) -> Option<Reconciliation> {
         self.reconciliation.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Resumes the requests that wait for the key set of `issuer`: an earlier [`Gateway::apply`] brought it, or there is
-    /// no newer one.
+    /// Resumes the requests that wait for the key set of `issuer`: an earlier [`Gateway::apply`] brought it, or the
+    /// issuer has none newer.
     pub fn key_set_arrived(&self, issuer: &str) {
         for worker in &self.workers {
             // Fails only if the worker has ended.

@@ -86,9 +86,9 @@ enum State {
     Inactive,
 }
 
-/// The applications and plans that changed after the number `after`, as soon as there are some, at most `wait_s` seconds
-/// later. If it is not known what changed since then, all of them, with `reset`; a gateway asks for the rest with `full`,
-/// and begins again if `start` is another one than that of the first part.
+/// The applications and plans that changed after the number `after`, as soon as there are some, at most `wait_s`
+/// seconds later. If the changes since then are unknown, all of them, with `reset`; a gateway asks for the rest with
+/// `full`, and begins again if `start` differs from that of the first part.
 pub(crate) async fn changes(
     manager: &Manager,
     head: &HeaderMap,
@@ -240,8 +240,8 @@ fn read(body: &[u8]) -> Result<(String, Vec<String>), Refusal> {
 }
 
 impl Application {
-    /// Checks what gateways would reject, except for the names of plans, which are in their files. Returns the
-    /// credentials, which are other texts for client IDs than for API keys.
+    /// Checks for errors that gateways would reject, except for the names of plans, which are in their files. Returns
+    /// the credentials, which have different forms for client IDs and for API keys.
     fn check(&self) -> Result<Vec<String>, String> {
         let (keys, subscriptions) = (&self.keys, &self.subscriptions);
         let plans = subscriptions.iter().map(|one| &one.plan).chain([&self.plan, &self.owner]);

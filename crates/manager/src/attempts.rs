@@ -2,7 +2,7 @@
 //!
 //! A table of fixed size, indexed by a hash with a secret key: however many names an attacker invents, no memory is
 //! taken and no entry is evicted. Two accounts that share an entry only share their delay. Users have one half of the
-//! table, clients and names that nobody has the other.
+//! table, clients and unknown names the other.
 //!
 //! Instances of a control plane share failures by the store, which has a row for each entry: an attempt reads it, a
 //! failure writes it, and a success only if there was one. Attempts under way, and where users signed in, are known to
@@ -36,7 +36,7 @@ pub(crate) enum Who<'a> {
 }
 
 pub(crate) struct Attempts {
-    /// The key of the hash that says where an entry is: instances have the same.
+    /// The key of the hash that gives the position of an entry: the same on all instances.
     key: Box<dyn Fn() -> [u8; 32] + Send + Sync>,
     entries: Mutex<Vec<Entry>>,
 }
@@ -66,13 +66,13 @@ pub(crate) fn network(address: IpAddr) -> IpAddr {
 }
 
 impl Attempts {
-    /// `key`: what instances have in common now, and nobody else knows.
+    /// `key`: the secret that all instances share at present.
     pub(crate) fn new(key: impl Fn() -> [u8; 32] + Send + Sync + 'static) -> Self {
         let entries = Mutex::new(vec![Entry::default(); 2 * limits::FAILURE_ENTRIES]);
         Self { key: Box::new(key), entries }
     }
 
-    /// Takes over what the store has of other instances, and of this one before its start.
+    /// Merges the stored attempts of other instances, and of this one before its start.
     fn learn(&self, stored: &[(u32, Failures)], now_s: u64) {
         for (place, stored) in stored {
             self.at(*place, |entry| {
@@ -174,7 +174,7 @@ impl Manager {
         self.begin_here(who)
     }
 
-    /// The same, of what this instance knows alone.
+    /// The same, with the attempts known to this instance alone.
     pub(crate) fn begin_here(&self, who: &[Who<'_>]) -> Result<(), Refusal> {
         let now_s = self.now_s();
         match self.attempts.wait_s(who, now_s) {
@@ -235,7 +235,7 @@ impl Entry {
     fn begun(&mut self, now_s: u64) {
         let level = self.level(now_s);
         let age_s = now_s.saturating_sub(u64::from(self.since_s));
-        // What is left of a period counts: failures are forgotten also if there is one in every period.
+        // The rest of a period counts: failures are forgotten also if there is one in every period.
         let since_s = if level == 0 { now_s } else { now_s - age_s % limits::FAILURE_S };
         self.since_s = seconds(since_s);
         self.last_s = seconds(now_s);

@@ -39,7 +39,7 @@ struct Asked {
     state: Option<String>,
 }
 
-/// What a valid request asks for.
+/// The parameters of a valid request.
 struct Wanted<'a> {
     scope: String,
     challenge: &'a str,
@@ -63,7 +63,7 @@ pub(crate) async fn ask(
     })
 }
 
-/// POST: what the user decided on the page.
+/// POST: the user's decision on the page.
 pub(crate) async fn decide(manager: &Manager, form: &Form, peer: &Peer) -> Result<Reply, Refusal> {
     let asked = asked(manager, form).await?;
     let wanted = match wanted(&asked, form) {
@@ -163,7 +163,7 @@ fn wanted<'f>(asked: &Asked, form: &'f Form) -> Result<Wanted<'f>, &'static str>
     if form.get("code_challenge_method") != Some("S256") {
         return Err("invalid_request");
     }
-    // There is no session: the user has to sign in.
+    // The key manager keeps no sessions: the user has to sign in.
     if form.get("prompt").is_some_and(|prompt| has(prompt, "none")) {
         return Err("login_required");
     }

@@ -17,11 +17,11 @@ pub(crate) const GRANT: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
 
 /// An issuer whose JWTs are accepted in place of a user's sign-in.
 pub struct TrustedIssuer {
-    /// What comes before the names of its users, and a slash.
+    /// The prefix of the names of its users, without the slash that follows it.
     pub name: String,
     /// The `iss` of its JWTs.
     pub iss: String,
-    /// Returns its JWK set, or what went wrong. May block.
+    /// Returns the issuer's JWK set, or the problem. May block.
     pub read_keys: Arc<dyn Fn() -> Result<Vec<u8>, String> + Send + Sync>,
 }
 
@@ -69,7 +69,7 @@ impl Trusted {
         user.split_once('/').is_some_and(|(issuer, _)| issuer == self.issuer.name)
     }
 
-    /// Whether one of its keys has signed `token`. Without any key, that cannot be said.
+    /// Whether one of the issuer's keys has signed `token`. An error if no keys are available.
     async fn has_signed(&self, token: &Compact<'_>, now_s: u64) -> Result<bool, Refusal> {
         let mut keys = None;
         // If none of the keys has, the right one may be new.

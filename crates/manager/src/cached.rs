@@ -36,7 +36,7 @@ impl<T: Send + Sync + 'static> Cached<T> {
     {
         if !self.is_current(now_s, age_s) {
             let (cached, what, read) = (Arc::clone(self), what.to_owned(), read());
-            // Continues if the client disconnects. Fails if it panics: what is known stays.
+            // Continues if the client disconnects. Fails if it panics: the cached value stays.
             let _ = tokio::spawn(async move {
                 let _reading = cached.reading.lock().await;
                 // Unless another request has read it meanwhile.

@@ -13,7 +13,7 @@ use http_body_util::Full;
 use crate::limits;
 use crate::reply::Reply;
 
-/// What an application without a server of its own needs. Pages and what is for administrators are not among them.
+/// Paths for an application without a server of its own. Pages and paths for administrators are not among them.
 const PATHS: &[&str] = &[
     "/oauth2/token",
     "/oauth2/revoke",
@@ -25,7 +25,7 @@ const PATHS: &[&str] = &[
     "/.well-known/oauth-authorization-server/oauth2/token",
 ];
 
-/// What the response to a request says about origins.
+/// The CORS decision for the response to a request.
 pub(crate) enum Cors {
     /// Nothing.
     Off,
@@ -63,7 +63,7 @@ impl Cors {
         Some(reply)
     }
 
-    /// Adds what the browser needs to hand `reply` to the application.
+    /// Adds the fields that let the browser hand `reply` to the application.
     pub(crate) fn apply(self, reply: &mut Reply) {
         let fields = reply.headers_mut();
         if !matches!(self, Self::Off) {

@@ -89,7 +89,7 @@ pub(crate) async fn ask(
     }
 }
 
-/// POST: what the user decided.
+/// POST: the user's decision.
 pub(crate) async fn decide(manager: &Manager, form: &Form, peer: &Peer) -> Result<Reply, Refusal> {
     let code = form.required("user_code", "`user_code` is missing")?;
     let Some((device, client)) = waiting(manager, code, peer).await? else {

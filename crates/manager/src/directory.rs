@@ -27,7 +27,7 @@ pub(crate) fn found(
     entry: &SearchEntry,
     groups: &[String],
 ) -> Result<Found, String> {
-    // Of several, always the same one.
+    // The choice among several values is always the same.
     let name = values(entry, &settings.name).iter().min();
     let name =
         name.ok_or_else(|| format!("`{}` has no attribute `{}`", entry.dn, settings.name))?;

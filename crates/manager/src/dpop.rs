@@ -17,7 +17,7 @@ pub(crate) const DPOP: &str = "DPoP";
 const WRONG: Refusal =
     Refusal::Other("invalid_dpop_proof", "the DPoP proof is not one for this request, or was used");
 
-/// What a proof must be for.
+/// The request that a proof must be for.
 pub(crate) struct Subject<'a> {
     pub(crate) method: &'a str,
     /// The path of the endpoint.
@@ -63,8 +63,8 @@ impl Manager {
         Ok(Some(Proven { key, used, until_s }))
     }
 
-    /// Makes sure that `proof` was not used before. It takes a row of the client's: what else the request has is checked
-    /// before, so that nobody takes the rows of a client that has no secret.
+    /// Makes sure that `proof` was not used before. A proof takes one of the client's rows: the rest of the request is
+    /// checked before, so that a stranger cannot take the rows of a client without a secret.
     pub(crate) async fn spend_proof(&self, proof: &Proven, client: &str) -> Result<(), Refusal> {
         self.admit_rows(client, 1)?;
         let is_new = self.store.spend_jwt(&proof.used, client, proof.until_s).await?;
@@ -79,7 +79,7 @@ impl Manager {
     }
 }
 
-/// A token that is bound to a key says so itself, so that its row needs no column for it.
+/// Separates a bound token from its key, so that its row needs no column for the key.
 const BOUND_TO: char = '~';
 
 /// The token with the key that it is bound to.

@@ -50,7 +50,7 @@ pub(crate) async fn exchange(
     if !client.bind_as(&claims["cnf"], peer) {
         return Err(BOUND);
     }
-    // A logout or a stolen refresh token ends what was exchanged, too.
+    // A logout or a stolen refresh token ends the tokens from this exchange, too.
     let name = if inspect::is_jwt(token) { claims["jti"].as_str() } else { Some(token) };
     let own = manager.store.user(user).await?;
     // After the user: a change of the user removes the token.

@@ -94,7 +94,7 @@ fn no_response() -> Reply {
     reply::message(StatusCode::SERVICE_UNAVAILABLE, message)
 }
 
-/// Why nobody is signed in.
+/// Reasons for which no user is signed in.
 pub(crate) enum Failure {
     /// For the log.
     Failed(String),
@@ -133,7 +133,7 @@ impl From<Refusal> for Failure {
 /// A user who has signed in.
 struct SignedIn {
     user: User,
-    /// When they did so at the provider, in seconds since the Unix epoch; 0: it has not said so.
+    /// When the user signed in at the provider, in seconds since the Unix epoch; 0: unknown.
     auth_s: u64,
     /// The page on which the sign-in began.
     target: String,

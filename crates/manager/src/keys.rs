@@ -23,7 +23,7 @@ pub(crate) struct Keys {
     algorithms: Vec<String>,
     /// For texts that browsers hold, each derived from one of the keys: all instances have the same ones.
     pub(crate) sealing: SealingKeys,
-    /// Of failed attempts, derived from the first key.
+    /// The key of the table of failed attempts, derived from the first key.
     pub(crate) attempts: [u8; 32],
 }
 

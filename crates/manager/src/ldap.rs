@@ -1,11 +1,11 @@
 //! Users of an LDAP directory: connections, searches and binds, by ldap3. Source: RFC 4511, RFC 4513.
 //!
 //! A user signs in by a bind as their own entry, which a search finds first. Connections are kept for the next users,
-//! and begin with a bind as `bind_dn` each time, whoever used them before.
+//! and begin with a bind as `bind_dn` each time, since another user may have used them.
 //!
-//! ldap3 parses what it receives without limits. Therefore it gets bytes only when TLS has proven who the server is, by
-//! [`relay`], which counts them; and the one message before TLS, that of StartTLS, is parsed by `wire`. The configuration
-//! allows connections without TLS only to this machine.
+//! ldap3 parses received bytes without limits. Therefore it gets bytes only after TLS has authenticated the server,
+//! through [`relay`], which counts them. The one message before TLS, the response to StartTLS, is parsed by `wire`. The
+//! configuration allows connections without TLS only to this machine.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -76,7 +76,7 @@ pub use register::put_client;
 pub use store::{Database, StoreError};
 pub use users::{ADMIN, ListedUser, UserChange, UserError, change_user, list_clients, list_users};
 
-/// What a control plane needs.
+/// Settings of a control plane.
 pub struct Options {
     pub listen: SocketAddr,
     pub certificates: Arc<ServerCertificates>,
@@ -98,7 +98,7 @@ pub struct Options {
     pub check_plan: CheckPlan,
     /// `None`: there are no API keys.
     pub api_keys: Option<ApiKeySettings>,
-    /// Whose `X-Forwarded-For` says who their clients are.
+    /// The proxies whose `X-Forwarded-For` is trusted.
     pub trusted_proxies: Vec<(IpAddr, u8)>,
     /// The origins whose applications may read responses, as browsers write them, or `*`.
     pub cors_origins: Vec<String>,

@@ -38,8 +38,8 @@ pub const ASSERTION_S_MAX: u64 = 3_600;
 pub const TRUSTED_KEYS_S: u64 = 3_600;
 /// The same if none of them has signed a JWT, or if there are none, in seconds.
 pub const TRUSTED_KEYS_AGAIN_S: u64 = 30;
-/// Time for which these keys, and the metadata of a provider of users, are used if they cannot be read again, in seconds.
-/// Longer: 503 for whoever needs them.
+/// Time for which these keys, and the metadata of a provider of users, are used if they cannot be read again, in
+/// seconds. Longer: 503 for requests that need them.
 pub const STALE_S_MAX: u64 = 86_400;
 const _: () = assert!(TRUSTED_KEYS_S < STALE_S_MAX && PROVIDER_S < STALE_S_MAX);
 /// The value of `Retry-After` in responses with status 503, in seconds.

@@ -21,7 +21,7 @@ use crate::plans::CheckPlan;
 use crate::provider::Provider;
 use crate::reply::Refusal;
 
-/// What the check of a password results in.
+/// Result of the check of a password.
 pub(crate) enum Checked {
     Right(User),
     /// The name of the user, if there is one.
@@ -53,7 +53,7 @@ pub(crate) struct Manager {
     pub(crate) directory: Option<Directory>,
     pub(crate) providers: Vec<Provider>,
     pub(crate) api_keys: Option<ApiKeySettings>,
-    /// Whose `X-Forwarded-For` says who their clients are.
+    /// The proxies whose `X-Forwarded-For` is trusted.
     pub(crate) trusted_proxies: Vec<Block>,
     pub(crate) cors_origins: Vec<String>,
     pub(crate) check_plan: CheckPlan,
@@ -165,7 +165,7 @@ impl Manager {
         Ok(())
     }
 
-    /// Admits a row for a revocation by the client `id`. What others store does not prevent it.
+    /// Admits a row for a revocation by the client `id`. Rows of other clients do not prevent it.
     pub(crate) fn admit_revocation(&self, id: &str) -> Result<(), Refusal> {
         if self.tokens.has_too_many(id) { Err(Refusal::Unavailable) } else { Ok(()) }
     }

@@ -1,4 +1,4 @@
-//! What clients and gateways discover: the public keys, and the addresses and abilities of the key manager.
+//! Metadata for clients and gateways: the public keys, and the addresses and abilities of the key manager.
 
 use jose::Algorithm;
 use serde_json::json;

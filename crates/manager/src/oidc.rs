@@ -25,7 +25,7 @@ pub(crate) const OPENID: &str = "openid";
 
 /// How a user signed in.
 pub(crate) struct SignIn<'a> {
-    /// Of the client's request; may be empty.
+    /// The nonce of the client's request; may be empty.
     pub(crate) nonce: &'a str,
     /// When, in seconds since the Unix epoch; 0: unknown.
     pub(crate) time_s: u64,
@@ -85,7 +85,7 @@ fn left_half(algorithm: Algorithm, text: &str) -> String {
     BASE64_URL_SAFE_NO_PAD.encode(left)
 }
 
-/// What the key manager knows about the user whose access token is presented: the name.
+/// The claims of the user whose access token is presented.
 pub(crate) async fn userinfo(
     manager: &Manager,
     method: &Method,
@@ -132,7 +132,7 @@ pub(crate) async fn userinfo(
     }
 }
 
-/// Ends what the ID token in `id_token_hint` belongs to: its refresh token and opaque access tokens are revoked. The
+/// Revokes the refresh token and the opaque access tokens that were issued with the ID token in `id_token_hint`. The
 /// browser returns to a redirect URI that its client has registered, or gets a page.
 pub(crate) async fn logout(manager: &Manager, form: &Form) -> Result<Reply, Refusal> {
     let signed_out = || reply::message(StatusCode::OK, "You are signed out.");

@@ -1,8 +1,8 @@
 //! Users whom the key manager knows from elsewhere, such as an LDAP directory or an OpenID Connect provider.
 //!
 //! With the first sign-in, such a user gets a row in the store, without a password, which names the source. Only this
-//! source can sign the user in. What the source says replaces what is stored, at each sign-in; a directory is asked
-//! again before tokens are renewed.
+//! source can sign the user in. The source's data replaces the stored data at each sign-in; a directory is asked again
+//! before tokens are renewed.
 
 use model::UserMapping;
 use serde_json::{Map, Value};
@@ -22,17 +22,17 @@ pub(crate) const ROLES: &str = "roles";
 /// The name of `[control.ldap]` as a source.
 pub(crate) const LDAP: &str = "ldap";
 
-/// What a source says about a user.
+/// A source's data about a user.
 pub(crate) struct Profile {
     pub(crate) source: String,
     pub(crate) name: String,
-    /// What the source has in place of the name; may be empty.
+    /// The source's ID of the user, apart from the name; may be empty.
     pub(crate) id: Vec<u8>,
     pub(crate) roles: Vec<String>,
     pub(crate) claims: Map<String, Value>,
 }
 
-/// The roles of a user who is in the groups that `is_in` says.
+/// The roles of a user, by the groups for which `is_in` is true.
 pub(crate) fn roles_of(mapping: &UserMapping, is_in: impl Fn(&str) -> bool) -> Vec<String> {
     let has = |groups: &[String]| groups.iter().any(|group| is_in(group));
     let roles = mapping.roles.iter().filter(|(_, groups)| has(groups));
@@ -113,8 +113,8 @@ impl Manager {
         Ok(adopted.map_or(Checked::Wrong(Some(user)), Checked::Right))
     }
 
-    /// The user of `profile`, with a row in the store. `None`: somebody else has the name, or the user another one; the
-    /// log says which.
+    /// The user of `profile`, with a row in the store. `None`: another user has the name, or this user has another
+    /// name; the log has the reason.
     pub(crate) async fn adopted(&self, profile: Profile) -> Result<Option<User>, Refusal> {
         let user = profile.user(self.now_s());
         let (name, source) = (&user.name, &user.source);
@@ -200,7 +200,7 @@ impl Manager {
         }
     }
 
-    /// What the source of the user `name` says about them.
+    /// The claims of the user `name` from its source.
     pub(crate) async fn claims_of(&self, name: &str) -> Result<Map<String, Value>, Refusal> {
         let user = self.store.user(name).await?;
         Ok(user.as_ref().map(claims).unwrap_or_default())
@@ -216,7 +216,8 @@ impl Manager {
     }
 }
 
-/// What the source says about `user`, or the command line about one of the store: their roles, of which `admin` is one.
+/// The claims of `user`, from the source or, for a user of the store, from the command line: their roles, among them
+/// `admin`.
 pub(crate) fn claims(user: &User) -> Map<String, Value> {
     let mut claims: Map<String, Value> = serde_json::from_str(&user.claims).unwrap_or_default();
     if user.admin {

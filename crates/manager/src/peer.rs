@@ -65,7 +65,7 @@ impl Manager {
         authorities.is_some_and(|known| known.has_issued(&peer.certificates, self.now_s()))
     }
 
-    /// What the tokens of `client` are bound to. `None`: they are not.
+    /// The thumbprint that the tokens of `client` are bound to. `None`: they are not bound.
     pub(crate) fn binding(&self, client: &Client, peer: &Peer) -> Result<Option<String>, Refusal> {
         const NONE: Refusal = Refusal::InvalidRequest(
             "the client's tokens are bound to its certificate, and it presents none",
@@ -74,7 +74,7 @@ impl Manager {
     }
 }
 
-/// What `certificate` of a client begins with: an alternative name or the subject of one that a CA issued, or thumbprints,
+/// Prefixes of a client's `certificate`: an alternative name or the subject of one that a CA issued, or thumbprints,
 /// follow.
 pub(crate) const ISSUED: &str = "issued";
 pub(crate) const ISSUED_TO: &str = "issued-to";

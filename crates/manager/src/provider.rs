@@ -31,7 +31,7 @@ const EMAIL_VERIFIED: &str = "email_verified";
 /// response with status 200. May block.
 pub type AskProvider = Arc<dyn Fn(ProviderRequest) -> Result<Vec<u8>, AskError> + Send + Sync>;
 
-/// Why there is no response with status 200. No text contains a part of the response.
+/// Reason for the lack of a response with status 200. No text contains a part of the response.
 #[derive(Debug, thiserror::Error)]
 pub enum AskError {
     /// The provider does not respond, or not now.
@@ -72,7 +72,7 @@ impl Provider {
         Self { settings, ask, cached: Cached::new(), turns }
     }
 
-    /// Its endpoints and keys, not older than `age_s` if it responds.
+    /// The provider's endpoints and keys, not older than `age_s` if it responds.
     pub(crate) async fn discovered(&self, now_s: u64, age_s: u64) -> Option<Arc<Discovered>> {
         let (ask, issuer) = (Arc::clone(&self.ask), self.settings.issuer.clone());
         let what = format!("the metadata of the provider `{}`", self.settings.name);
@@ -91,8 +91,8 @@ impl Provider {
         self.cached.get((now_s, age_s), &what, read).await
     }
 
-    /// The user who has signed in, by the `code` of the response to `attempt`; and when they did so, in seconds since the
-    /// Unix epoch, if the provider says it (else 0).
+    /// The user who has signed in, by the `code` of the response to `attempt`; and the time of that, in seconds since
+    /// the Unix epoch, if the provider reports it (else 0).
     pub(crate) async fn user(
         &self,
         manager: &Manager,
@@ -248,7 +248,7 @@ fn claim<'c>(told: &'c [Map<String, Value>], name: &str) -> Option<&'c Value> {
 }
 
 fn member<'c>(claims: &'c Map<String, Value>, name: &str) -> Option<&'c Value> {
-    // Anybody can enter the address of somebody else.
+    // An unverified address may belong to another person.
     if name == EMAIL && claims.get(EMAIL_VERIFIED) != Some(&Value::Bool(true)) {
         return None;
     }

@@ -29,10 +29,10 @@ const AUTHENTICATION: &[&str] =
     &["client_secret_basic", "client_secret_post", "private_key_jwt", "none"];
 /// Certificates of one client.
 const CERTIFICATES_MAX: usize = 8;
-/// What a client without a secret may use: a user takes part, or PKCE and rotation protect it.
+/// The grants of a client without a secret: a user takes part, or PKCE and rotation protect it.
 const PUBLIC_GRANTS: &[&str] = &["authorization_code", "refresh_token", crate::device::GRANT];
 
-/// The body of WSO2's shape. Its members `saasApp`, `tokenScope` and `owner` are known too, see [`wso2`].
+/// The body of WSO2's shape. The members `saasApp`, `tokenScope` and `owner` are known too, see [`wso2`].
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Profile {
@@ -217,7 +217,7 @@ fn words(list: &str) -> Vec<&str> {
     list.split_whitespace().collect()
 }
 
-/// What an administrator may know of a client, whoever registered it.
+/// A client's public data for an administrator, regardless of the owner.
 fn description(client: &Client) -> Value {
     json!({
         "client_id": client.id,

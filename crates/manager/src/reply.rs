@@ -35,7 +35,7 @@ pub(crate) enum Refusal {
     InvalidMetadata(String),
     /// An application that gateways would reject.
     InvalidDocument(String),
-    /// It has what another one has.
+    /// The application has a credential of another one.
     Conflict(String),
     /// Wrong user name or password.
     InvalidUser,

@@ -1,5 +1,6 @@
-//! `/oauth2/revocations`: the access tokens that were revoked before they expired, alone or with their client, for gateways that follow them. A
-//! gateway asks for what comes after the last number that it knows, and waits for it.
+//! `/oauth2/revocations`: the access tokens that were revoked before they expired, alone or with their client, for
+//! gateways that follow them. A gateway asks for the revocations after the last number that it knows, and waits for
+//! them.
 
 use std::time::Duration;
 
@@ -115,7 +116,7 @@ mod tests {
 
     use super::*;
 
-    /// Longer than any test: what is waited for has to come by itself.
+    /// Longer than any test: awaited events have to come by themselves.
     const NEVER: Duration = Duration::from_secs(86_400);
     const PATIENCE: Duration = Duration::from_secs(60);
 

@@ -78,7 +78,7 @@ pub(crate) async fn answer(
             Ok(account::ask())
         }
         "/oauth2/apikey" => {
-            // HEAD would issue a key that nobody receives.
+            // HEAD would issue a key without returning it.
             if ![Method::GET, Method::POST].contains(&parts.method) {
                 return Err(Refusal::MethodNotAllowed { allow: "GET, POST" });
             }
@@ -143,7 +143,7 @@ pub(crate) async fn answer(
     }
 }
 
-/// What follows `parent` and a slash.
+/// The rest of `path` after `parent` and a slash.
 fn below<'p>(path: &'p str, parent: &str) -> Option<&'p str> {
     path.strip_prefix(parent)?.strip_prefix('/')
 }
@@ -157,7 +157,7 @@ fn post(method: &Method) -> Result<(), Refusal> {
     if method == Method::POST { Ok(()) } else { Err(Refusal::MethodNotAllowed { allow: "POST" }) }
 }
 
-/// The parameters in the body. Those of the query are ignored: URLs are logged. Source: RFC 6749 section 3.2.
+/// The parameters in the body. Parameters in the query are ignored: URLs are logged. Source: RFC 6749 section 3.2.
 async fn form(head: &HeaderMap, body: Incoming) -> Result<Form, Refusal> {
     media_type(head, "application/x-www-form-urlencoded")?;
     Form::parse(&read(body).await?)

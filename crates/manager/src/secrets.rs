@@ -1,6 +1,6 @@
 //! Random identifiers and secrets, and their hashes.
 //!
-//! What is generated here has 128 or 256 random bits, so that a plain SHA-256 protects it: no dictionary has it.
+//! Secrets generated here have 128 or 256 random bits, so that a plain SHA-256 protects them: no dictionary has them.
 //! Passwords, which people choose, are in [`crate::passwords`].
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;

@@ -63,7 +63,7 @@ pub(crate) async fn serve(
     }
     drop(listener);
     revisions.abort();
-    // Those that wait for a revocation get an empty response.
+    // Requests that wait for a revocation get an empty response.
     manager.revision.send_replace(u64::MAX);
     let most = u32::try_from(limits::CONNECTIONS_MAX).unwrap_or(u32::MAX);
     let all_closed = slots.acquire_many(most);

@@ -1,6 +1,6 @@
-//! The page on which a user enters name and password, and with the same click allows a client what it asks for. It
-//! has no scripts, and there is no session: a forged request achieves nothing, since it has neither the password nor the
-//! proof of a sign-in at a provider.
+//! The page on which a user enters name and password, and with the same click grants a client its request. The page has
+//! no scripts and no session: a forged request achieves nothing, since it has neither the password nor the proof of a
+//! sign-in at a provider.
 
 use http::StatusCode;
 use store::User;

@@ -84,7 +84,7 @@ pub(crate) struct Grant<'a> {
     pub(crate) with_refresh: bool,
     /// For the ID token; `None`: there is none.
     pub(crate) sign_in: Option<SignIn<'a>>,
-    /// What the source of the user says about them.
+    /// The claims of the user from its source.
     pub(crate) claims: Map<String, Value>,
     /// Lifetime of the access token, in seconds.
     pub(crate) access_s: u64,
@@ -110,7 +110,7 @@ impl<'a> Grant<'a> {
     }
 }
 
-/// What a grant results in: the rows to store, and the response.
+/// Result of a grant: the rows to store, and the response.
 pub(crate) struct Issued {
     pub(crate) rows: Vec<Token>,
     pub(crate) body: Value,
@@ -180,8 +180,8 @@ async fn password(
     stored(manager, issue(manager, grant).await?, Some(&user)).await
 }
 
-/// Exchanges an authorisation code. One that was exchanged before revokes its tokens, but only if the request is right
-/// otherwise: nobody else can revoke them. Source: RFC 7636 section 4.6, RFC 9700 section 4.5.3.1.
+/// Exchanges an authorisation code. A code that was exchanged before revokes its tokens, but only if the request is
+/// right otherwise, so that no other client can revoke them. Source: RFC 7636 section 4.6, RFC 9700 section 4.5.3.1.
 async fn code(manager: &Manager, client: &Requester, form: &Form) -> Result<Value, Refusal> {
     const WRONG: Refusal = Refusal::InvalidGrant("the code is not valid");
     let presented = form.required("code", "`code` is missing")?;
@@ -258,7 +258,7 @@ async fn refresh(manager: &Manager, client: &Requester, form: &Form) -> Result<V
     }
 }
 
-/// Stores what was issued. `user`: whose it is, as they were when they proved it.
+/// Stores the issued tokens. `user`: their user, as of the authentication.
 pub(crate) async fn stored(
     manager: &Manager,
     issued: Issued,

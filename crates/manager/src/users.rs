@@ -145,7 +145,7 @@ pub fn change_user(
     })
 }
 
-/// Whoever knows the secrets of the clients of `name` could go on to use them: somebody has to answer for them.
+/// Passes the clients of `name` to `heir`, or fails without one: their secrets would remain usable, and need an owner.
 async fn give_clients(store: &Store, name: &str, heir: Option<&str>) -> Result<(), UserError> {
     let Some(heir) = heir else {
         return match store.count_clients_of(name).await? {

@@ -1,8 +1,8 @@
 //! The knee of a target: the highest load at which an objective is met.
 //!
-//! Reads an objective ([`Slo`]), a range of levels and what to send; returns a [`Knee`] with the highest
-//! level met, the lowest one missed, every measurement, and the Universal Scalability Law fitted to them
-//! ([`Usl`]). The loop is open when searching by rate, and closed when searching by users.
+//! Reads an objective ([`Slo`]), a range of levels and the requests to send; returns a [`Knee`] with the highest level
+//! met, the lowest one missed, every measurement, and the Universal Scalability Law fitted to them ([`Usl`]). The loop
+//! is open when searching by rate, and closed when searching by users.
 //!
 //! Each measurement goes through the validity checks. Errors of the target (failed requests, rate not reached)
 //! count as missing the objective. A level that meets its objective although the measurement made latencies look
@@ -39,7 +39,7 @@ const OF_TARGET: &[&str] = &[
 /// The check whose effect on latencies is at most the generator's measured lag.
 const LATE: &str = "generator-late";
 
-/// What to vary.
+/// The quantity to vary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
     /// Requests per second, open loop.

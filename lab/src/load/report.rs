@@ -23,7 +23,7 @@ pub struct Progress {
     pub warming_up: bool,
     /// Finished requests so far, including warm-up and failures.
     pub requests: u64,
-    /// Those of them that failed.
+    /// Requests of these that failed.
     pub errors: u64,
     /// Finished requests per second since the last report.
     pub rate_per_s: f64,
@@ -98,7 +98,7 @@ pub struct Report {
     pub settings: RunSettings,
     /// Requests whose latency counts from within the measured time; includes failures, as in WSO2's tables.
     pub requests: u64,
-    /// Those of them that failed.
+    /// Requests of these that failed.
     pub errors: u64,
     /// `connect`, `write`, `closed`, `timeout`, `unsent`, `protocol`, `reset`, `body-mismatch`, `status-NNN`.
     pub errors_by_kind: Vec<(String, u64)>,

@@ -203,7 +203,7 @@ impl ThreadState {
         self.advance(&self.row)
     }
 
-    /// Called by one thread only, so there is no race between load and store.
+    /// Called by one thread only, so load and store cannot race.
     fn advance(&self, turn: &AtomicUsize) -> usize {
         let now = turn.load(Ordering::Relaxed);
         turn.store(now.wrapping_add(self.step), Ordering::Relaxed);

@@ -3,9 +3,9 @@
 //! In a closed loop, the end of a request is the start of the next one, so the clock is read once per
 //! request. A request that has to connect includes the time to connect.
 //!
-//! In the common case a request costs one write and one read system call and no allocation. There is no timer
-//! per request: [`TimeoutSlot`] holds the start of the request in flight, and the thread's sweep ends
-//! requests that exceed the timeout.
+//! In the common case a request costs one write and one read system call and no allocation. Requests have no timers of
+//! their own: [`TimeoutSlot`] holds the start of the request in flight, and the thread's sweep ends requests that
+//! exceed the timeout.
 
 use std::io;
 use std::pin::Pin;

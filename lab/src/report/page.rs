@@ -557,8 +557,8 @@ fn write_table(out: &mut String, chart: &Chart) -> fmt::Result {
     out.write_str("</div></details>")
 }
 
-/// Completes a table: column names, then rows with the first cell as row header. `number`: what to sort a cell (row,
-/// column) by, instead of the number that its text begins with.
+/// Completes a table: column names, then rows with the first cell as row header. `number`: the sort key of a cell (row,
+/// column), instead of the number that its text begins with.
 fn write_cells(
     out: &mut String,
     header: &[impl AsRef<str>],

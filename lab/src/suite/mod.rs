@@ -41,7 +41,7 @@ use crate::warning::{Figures, Warning};
 use run_folder::RunFolder;
 use runner::Runner;
 
-/// What to run, and where to store the results.
+/// The cases to run, and where to store the results.
 #[derive(Clone, Debug)]
 pub struct Run {
     pub out: PathBuf,

@@ -1,4 +1,4 @@
-//! Scenarios: a named request, the response it expects, and what a gateway must support for it.
+//! Scenarios: a named request, the response it expects, and the features that a gateway must support for it.
 
 use std::collections::BTreeMap;
 use std::path::Path;

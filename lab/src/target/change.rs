@@ -26,7 +26,7 @@ const POLL: Duration = Duration::from_micros(500);
 /// Longest sleep between two changes, after which the end of the load is noticed.
 const NAP: Duration = Duration::from_millis(10);
 
-/// What to change, with everything but [`EDITION`] filled in.
+/// The change to make, with everything but [`EDITION`] filled in.
 #[derive(Clone, Debug)]
 pub(crate) struct ChangePlan {
     pub(crate) file: PathBuf,

@@ -32,7 +32,7 @@ const FINE_POLL_UNTIL_US: u64 = 2_000_000;
 /// Timeout of a readiness check: for connecting, and for each read.
 const PROBE: Duration = Duration::from_secs(2);
 
-/// What to start, and how.
+/// The process to start, and how.
 #[derive(Debug, Default)]
 pub(crate) struct ProcessSpec<'s> {
     pub(crate) name: &'s str,

@@ -48,8 +48,7 @@ impl Reaper {
     /// The shell is missing.
     pub(crate) fn start() -> io::Result<Self> {
         let mut command = Command::new("sh");
-        // Its own process group, so that Ctrl-C does not reach it; `/`, so that it does not keep a folder
-        // busy.
+        // A process group of its own, so that Ctrl-C does not reach it; `/`, so that it does not keep a folder busy.
         command.args(["-c", SCRIPT]).process_group(0).current_dir("/");
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut child = command.spawn()?;

@@ -4,9 +4,9 @@
 //! ([`published`]). Each check in [`CHECKS`] returns a [`Finding`]: passed, a warning, or not applicable
 //! because the row lacks the figures. Checks that are not applicable are reported as such.
 //!
-//! Figures are never changed and rows never dropped: a row with warnings is printed with them. Each check states
-//! which figures its warning concerns; those are excluded from comparisons, the others are not.
-//! docs/measuring.md describes each check and what to do about its warnings.
+//! Figures are never changed and rows never dropped: a row with warnings is printed with them. Each check states which
+//! figures its warning concerns; those are excluded from comparisons, the others are not. docs/measuring.md describes
+//! each check and the response to its warnings.
 //!
 //! Architecture invariant: pure. No file, no clock, no socket.
 

@@ -200,7 +200,7 @@ fn changed_sections(before: &Settings, after: &Settings) -> Vec<&'static str> {
     let (Some(old), Some(new)) = (&before.control, &after.control) else {
         return vec!["[control]"];
     };
-    // What has a section of its own is compared below.
+    // Sections of their own are compared below.
     let rest = ControlSettings {
         trusted_issuers: old.trusted_issuers.clone(),
         ldap: old.ldap.clone(),
@@ -243,7 +243,7 @@ pub(crate) fn put_client(
     manager::put_client(&database(store)?, name, id, scopes).map_err(Failure::error)
 }
 
-/// What is printed once.
+/// The announcement of a generated password, which is printed once.
 pub(crate) fn announcement(user: &str, password: &str, control: &ControlSettings) -> String {
     let origin = origin(control);
     format!(
@@ -496,7 +496,7 @@ fn database(settings: &StoreSettings) -> Result<Database, Failure> {
     Err(Failure::Usage(message.to_owned()))
 }
 
-/// Generates the key, unless an earlier start has. Of several processes that start at once, all use the key of one.
+/// Generates the key, unless an earlier start has. If several processes start at once, all use the key of one of them.
 fn generate_key(file: &Path) -> Result<(), Failure> {
     if !file.exists() {
         if let Some(folder) = file.parent() {

@@ -31,7 +31,7 @@ pub(crate) struct AccessLogger {
     ended: Mutex<Receiver<()>>,
 }
 
-/// What the thread and others write.
+/// State shared by the writing thread and the workers.
 #[derive(Debug, Default)]
 struct Shared {
     /// The file is to be opened again, after it was renamed.
@@ -82,7 +82,7 @@ impl AccessLogger {
 }
 
 impl Drop for AccessLogger {
-    /// Waits for the rest to be written, unless nobody reads it.
+    /// Waits a limited time for the remaining lines to be written: the output may be blocked.
     fn drop(&mut self) {
         self.sender = None;
         let ended = self.ended.get_mut().unwrap_or_else(PoisonError::into_inner);

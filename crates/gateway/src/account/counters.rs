@@ -125,7 +125,7 @@ impl ApiCounters {
     /// and template.
     pub(crate) fn forget_gone(&self, now_us: u64, exists: impl Fn(&OperationCounters) -> bool) {
         self.operations.borrow_mut().retain(|known| {
-            // Those in use have a second owner.
+            // Counters in use have a second owner.
             let is_gone =
                 Rc::strong_count(known) == 1 && !known.method.is_empty() && !exists(known);
             let since_us = match known.gone_since_us.get() {
@@ -183,7 +183,7 @@ pub(crate) struct Tally {
     pub(crate) heavy_work: Cell<u64>,
     pub(crate) introspections: IntrospectionCounts,
     pub(crate) log_lines_lost: Cell<u64>,
-    /// Responses that say nothing to a limit of what they report.
+    /// Responses without the field that a limit counts by.
     pub(crate) unreported: Cell<u64>,
 }
 
@@ -282,9 +282,9 @@ pub(crate) struct WorkerFigures {
     pub(crate) faults: [(&'static str, u64); 3],
     pub(crate) retries: u64,
     pub(crate) retries_denied: u64,
-    /// Of all workers: passed and failed.
+    /// Health checks of all workers: passed and failed.
     pub(crate) health_checks: [u64; 2],
-    /// Of all workers.
+    /// Local ports of all workers.
     pub(crate) local_ports: crate::forward::PortFigures,
     pub(crate) tunnels: u64,
     pub(crate) http2_floods: u64,

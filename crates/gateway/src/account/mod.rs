@@ -25,7 +25,7 @@ pub(crate) use counters::{ApiCounters, GONE_COUNTERS_US, Tally, WorkerFigures, b
 
 pub(crate) use exposition::expose;
 
-/// What is recorded of one request.
+/// The record of one request, for metrics and logs.
 #[derive(Debug, Default)]
 pub(crate) struct Record {
     /// When its head was complete, on the worker's clock.
@@ -46,7 +46,7 @@ pub(crate) struct Record {
     pub(crate) auth_failure: Option<AuthFailure>,
     /// With 405: the methods that the path has.
     pub(crate) allow: MethodSet,
-    /// With 401: what the operation accepts.
+    /// With 401: the credentials that the operation accepts.
     pub(crate) challenge: Challenge,
     /// The limits that apply to it.
     pub(crate) quota: Quota,
@@ -58,14 +58,14 @@ pub(crate) struct Record {
     pub(crate) sent: u64,
     /// The response ended after its head and before its end.
     pub(crate) truncated: bool,
-    /// Its places in the shares of its client, its API and the worker, if it was forwarded.
+    /// The request's places in the shares of its client, its API and the worker, if it was forwarded.
     pub(crate) places: Places,
 }
 
 /// Recorded status of a client that closed before its response began (as in nginx).
 const CLIENT_LEFT: u16 = 499;
 
-/// What the operation of a request accepts as a credential.
+/// The kinds of credentials that an operation accepts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Challenge {
     #[default]

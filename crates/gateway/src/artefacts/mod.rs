@@ -20,29 +20,31 @@ use stages::{ApiRoutes, NotFound, Routes};
 
 use crate::message::{Request, Serves};
 
-/// The target of what artefacts and their authors log: each line says something else.
+/// The log target of artefacts and their authors. The log does not sample it: lines with one text may have different
+/// causes.
 pub(crate) const LOG: &str = "penstock_mediation::log";
 
 /// Compiled artefacts. Workers share them.
 pub(crate) struct Integration {
-    /// What was found: compiled again only if that changed.
+    /// Artefacts as found: compiled again only if they changed.
     found: Arc<ArtefactSet>,
-    /// What the program was compiled from.
+    /// Artefacts that the program was compiled from.
     pub(crate) artefacts: Arc<ArtefactSet>,
     /// How it was compiled.
     rules: ArtefactRules,
     /// The units of it that are broken nevertheless.
     broken: BTreeSet<PathBuf>,
-    /// The problems of what was found.
+    /// Problems of the artefacts as found.
     pub(crate) diagnostics: Vec<Diagnostic>,
     pub(crate) program: Arc<Program>,
-    /// The base paths of the services, and their accounts. None has operations: the artefact says what it serves.
+    /// The base paths of the services, and their accounts. Services have no operations: their resources are in the
+    /// artefacts.
     pub(crate) routes: Arc<Routes>,
     /// By slot in `routes`.
     pub(crate) services: Vec<Option<Service>>,
-    /// What its mediators keep between messages, for all workers.
+    /// State that the program's mediators keep between messages, for all workers.
     pub(crate) memory: Memory,
-    /// By the number of the proxy: the WSDL of an endpoint, fetched when somebody asks for it.
+    /// By the number of the proxy: the WSDL of an endpoint, fetched on the first request for it.
     pub(crate) wsdls: Vec<OnceLock<Wsdl>>,
 }
 
@@ -53,7 +55,7 @@ pub(crate) enum Service {
     Api(usize),
     /// An inbound endpoint's own sequence, at no base path.
     Inbound(usize),
-    /// The sequence `main` gets what no other service takes, at the empty base path.
+    /// The sequence `main` gets requests that no other service takes, at the empty base path.
     Main(SequenceId),
 }
 
@@ -85,7 +87,8 @@ impl Compiled {
 }
 
 impl Compiled {
-    /// Without the archives that have errors: an archive is served whole or not at all. Others may use what they had.
+    /// Removes the archives that have errors: an archive is served whole or not at all. Artefacts outside of them may
+    /// have used theirs, so the rest is compiled again.
     fn whole(self, rules: &ArtefactRules) -> Self {
         let mut compiled = self;
         loop {
@@ -111,8 +114,8 @@ impl Compiled {
 }
 
 impl Integration {
-    /// Compiles the artefacts of `snapshot`, unless `previous` has them already. What is broken now stays as it is in
-    /// `previous`, if it was not broken there.
+    /// Compiles the artefacts of `snapshot`, unless `previous` has them already. A unit that is broken now keeps its
+    /// version in `previous`, if it was not broken there.
     pub(crate) fn compile(
         snapshot: &Snapshot,
         rules: &ArtefactRules,
@@ -177,7 +180,8 @@ impl Integration {
         Self::compile(&snapshot, rules, Some(self))
     }
 
-    /// The set of `new` with this one's version of what is broken there. `None`: there is none of it here.
+    /// The set of `new` with this one's versions of the units that are broken there. `None` if this set has no version
+    /// of them.
     fn keep(&self, new: &Compiled) -> Option<ArtefactSet> {
         let found = &new.artefacts;
         let of = |set: &ArtefactSet, file: &PathBuf| -> Vec<Artefact> {
@@ -224,10 +228,11 @@ impl Integration {
             return self.bound(request, |bindings| bindings.default);
         };
         let mut all = self.program.inbounds().iter().enumerate();
-        // One that is gone still has connections.
+        // An inbound endpoint that was removed still has connections.
         let found = all.find(|(_, inbound)| inbound.port == port);
         let (number, inbound) = found.ok_or(Fault::Denied(Denial::NoApi))?;
-        // APIs that are bound to it come before what it dispatches. Source: `InboundHttpServerWorker`.
+        // APIs that are bound to the inbound endpoint come before its dispatch pattern. Source:
+        // `InboundHttpServerWorker`.
         let is_bound = |api: &mediation::Api| api.bindings.inbounds.contains(&inbound.name);
         let own = self.at_path(request, is_bound)?.filter(|target| match target.service {
             Service::Api(number) => self.program.apis().get(number).is_some_and(is_bound),
@@ -236,7 +241,7 @@ impl Integration {
         if let Some(own) = own {
             return Ok(own);
         }
-        // What is routed, not what was sent: the pattern may be there to keep requests out.
+        // The routed target, not the one that was sent: the pattern may be there to keep requests out.
         let (head, bytes) = (&request.head, request.bytes.as_slice());
         let mut target = String::from_utf8_lossy(head.path(bytes)).into_owned();
         if let Some(query) = head.query(bytes) {
@@ -276,8 +281,8 @@ impl Integration {
         self.elsewhere(request, |of| matches!(of, Service::Main(_)))
     }
 
-    /// The service with the longest base path. Of APIs, those come first that are right, and admit the host. A proxy has
-    /// the paths of its ports, too.
+    /// The service with the longest base path. APIs are candidates only if `is_right` holds and they admit the host. A
+    /// proxy has the paths of its ports, too.
     fn at_path<'r>(
         &'r self,
         request: &'r Request,
@@ -334,7 +339,7 @@ impl Integration {
         request: &Request,
     ) -> Result<Option<FoundService<'s, 'p>>, Box<Fault>> {
         let host = request.head.host(&request.bytes);
-        // Services have no operations: what is found is their base path.
+        // Services have no operations: only their base path is found.
         let found = self.routes.find(host, request.head.method(), path, request.secure);
         let Err(NotFound { denial, api, remainder, .. }) = found else {
             return Err(Fault::Denied(Denial::NoResource).into());
@@ -428,7 +433,7 @@ fn port_of_proxy(path: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     Some(([SERVICES, name].concat(), remainder))
 }
 
-/// What is served whole or not at all: an archive, or a file.
+/// The unit that is served whole or not at all: an archive, or a file.
 fn unit(artefact: &Artefact) -> &Path {
     artefact.application.as_ref().map_or(&artefact.file, |application| &application.file)
 }
@@ -483,12 +488,12 @@ fn services(program: &Program, rules: &ArtefactRules) -> Vec<(Service, Arc<Api>)
         let api = service(rules, &["main"], api);
         (Service::Main(main), Arc::new(api))
     });
-    // Of two services with one path, the first is served: an API at `/` comes before.
+    // The first of two services with one path is served: an API at `/` comes before `main`.
     proxies.chain(apis).chain(inbounds).chain(main).collect()
 }
 
-/// An API without operations, with the security and the plans of the service with the first of these names that has some.
-/// A service that requires no credential passes on what clients send, as in Micro Integrator.
+/// An API without operations, with the security and the plans of the service with the first of these names that has
+/// some. A service that requires no credential forwards the field `Authorization` of clients, as in Micro Integrator.
 fn service(rules: &ArtefactRules, names: &[&str], api: Api) -> Api {
     let rule = |name: &&str| rules.services.iter().find(|rule| rule.name == **name);
     let access =
@@ -497,7 +502,7 @@ fn service(rules: &ArtefactRules, names: &[&str], api: Api) -> Api {
     Api { forward_auth_header, subscription: false, service: Some(access), ..api }
 }
 
-/// What a client gets if no sequence handles a failure.
+/// The response to the client if no sequence handles a failure.
 pub(crate) fn fault_of(failure: Failure) -> Box<Fault> {
     if let Some(denial) = failure.denial {
         return Fault::Denied(denial).into();

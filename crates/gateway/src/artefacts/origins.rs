@@ -26,7 +26,7 @@ pub(crate) struct Origins {
     groups: RefCell<Vec<Group>>,
 }
 
-/// What is known of a group.
+/// The state of a group.
 #[derive(Clone, Copy, Debug, Default)]
 struct Group {
     /// Counts its messages, if its members take turns.
@@ -72,10 +72,10 @@ impl Known {
     }
 }
 
-/// What may follow an origin.
+/// Characters that may follow an origin.
 const ORIGIN_END: [char; 3] = ['/', '?', '#'];
 
-/// An address, split into what is connected to and what is requested there.
+/// An address, split into the server to connect to and the target to request there.
 pub(crate) struct Address<'u> {
     pub(crate) balancer: Rc<Balancer>,
     pub(crate) path: &'u str,
@@ -92,11 +92,11 @@ pub(crate) struct Configured<'p> {
     pub(crate) timeout_ms: Option<u32>,
 }
 
-/// What tells the balancers of one origin apart.
+/// Distinguishes the balancers of one origin.
 #[derive(Debug, PartialEq, Eq)]
 struct Key {
     id: Option<EndpointId>,
-    /// Of an endpoint without a number, or of the message.
+    /// The timeout of an endpoint without a number, or of the message.
     timeout_ms: u32,
 }
 
@@ -355,7 +355,7 @@ mod tests {
         check(INITIAL, "x0 +1000 ? x0 +999 ? +1 ?", "0 303001 0");
         check(&rule("0.5", "60000"), "x0 +1000 ? x0 +499 ? +1 ? x0 +250 ?", "0 303001 0 0");
         check(&rule("2.0", "400"), "x0 +399 ? +1 ?", "303001 0");
-        // Below zero: 30 s whatever the maximum, as in Synapse.
+        // Below zero: 30 s regardless of the maximum, as in Synapse.
         for maximum in ["60000", "5000"] {
             check(
                 &rule("-1", maximum),

@@ -47,7 +47,7 @@ impl Buffer {
     }
 
     /// Whether a head whose first `looked_at` bytes were incomplete is worth parsing again: a line has ended since, or
-    /// there is no free space. So a head that arrives byte by byte is parsed once per line.
+    /// the buffer is full. A head that arrives byte by byte is thus parsed once per line.
     pub(crate) fn may_hold_head(&self, looked_at: usize) -> bool {
         let fresh = self.filled().get(looked_at..).unwrap_or_default();
         looked_at == 0 || !self.has_free_space() || fresh.contains(&b'\n')

@@ -63,7 +63,7 @@ enum Decode {
     UntilClose,
 }
 
-/// The state of one incoming HTTP/1.1 body. Its buffer is lent while bytes are in flight.
+/// The state of one incoming HTTP/1.1 body. The buffer is lent while bytes are in flight.
 #[derive(Debug)]
 pub(crate) struct BodyReader {
     pub(crate) buffer: Buffer,

@@ -1,11 +1,11 @@
-//! Bodies held in memory, and what they may use.
+//! Bodies held in memory, and their limits.
 //!
-//! A body is held only where a stage reads or rewrites it. Its bytes are charged when they arrive, and never on the promise
-//! of a length: to the limit of one body, to the worker's, and to its client's share of that. The charge lasts as long as
-//! the bytes, wherever they are: with a message, in a queue for heavy work, on the way to a client.
+//! A body is held only where a stage reads or rewrites it. The bytes are charged when they arrive, and never on the
+//! promise of a length: to the limit of one body, to the worker's, and to its client's share of that. The charge lasts
+//! as long as the bytes, wherever they are: with a message, in a queue for heavy work, on the way to a client.
 //!
-//! A client may hold up to `HELD_SHARE` times as much as is left: two thirds if no other holds any, and never all. A body
-//! for which there is no room waits, and meanwhile those that arrive slowest give way ([`crate::shares::give_way`]).
+//! A client may hold up to `HELD_SHARE` times as much as is free: two thirds if no other client holds any, and never
+//! all. A body that lacks room waits, and meanwhile those that arrive slowest give way ([`crate::shares::give_way`]).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,8 +18,8 @@ use tokio::sync::Notify;
 
 use super::{BodyError, Source};
 
-/// The bytes that held bodies use, and what mediation makes of them: a worker's, or a client's part of them. Only the
-/// worker adds to them; threads for heavy work subtract what they free.
+/// The bytes that held bodies use, and data that mediation derives from them: a worker's, or a client's part of them.
+/// Only the worker adds to them; threads for heavy work subtract bytes that they free.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HeldBytes(Arc<Used>);
 
@@ -32,9 +32,9 @@ struct Used {
 }
 
 impl HeldBytes {
-    /// What one exchange may hold.
+    /// The limits of one exchange.
     ///
-    /// - `client`: what its client holds; `None` if it has no share of its own.
+    /// - `client`: the bytes held by the exchange's client; `None` if it has no share of its own.
     /// - `body_max`, `all_max`: the limits of one body and of all, in bytes.
     /// - `wait_ms`: longest wait of a body for room.
     pub(crate) fn holding(
@@ -73,7 +73,7 @@ impl HeldBytes {
     }
 }
 
-/// What one exchange may hold.
+/// The limits of one exchange on held bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct Holding {
     used: HeldBytes,
@@ -104,14 +104,14 @@ impl Holding {
     /// The same bytes, charged.
     ///
     /// # Errors
-    /// There is no room for them.
+    /// The bytes do not fit the limits.
     pub(crate) fn hold(&self, bytes: Bytes) -> Result<Bytes, HoldError> {
         let mut charge = self.charge();
         charge.resize(bytes.len())?;
         Ok(charge.attach(bytes))
     }
 
-    /// The error of what finds no room.
+    /// The error of a request that lacks room.
     pub(crate) fn exhausted() -> Box<Fault> {
         Fault::Denied(Denial::HeldBytesUsed).into()
     }
@@ -139,7 +139,7 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// What something in memory is charged for, until it is dropped.
+/// Bytes charged for data in memory, until dropped.
 #[derive(Debug)]
 pub(crate) struct Charge {
     used: HeldBytes,
@@ -150,7 +150,7 @@ pub(crate) struct Charge {
 
 impl Charge {
     /// # Errors
-    /// There is no room; it is charged for what it was.
+    /// The bytes do not fit the limits; the charge is unchanged.
     pub(crate) fn resize(&mut self, bytes: usize) -> Result<(), HoldError> {
         if let Some(more) = bytes.checked_sub(self.bytes) {
             if !self.has_room(more) {
@@ -167,7 +167,7 @@ impl Charge {
         Ok(())
     }
 
-    /// What it is charged for.
+    /// Number of bytes charged.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -217,14 +217,14 @@ impl AsRef<[u8]> for Charged {
 /// A body that is being read into memory.
 #[derive(Debug)]
 pub(crate) struct Hold {
-    /// Its capacity is what is charged, until all of it is there.
+    /// The bytes read so far. Their capacity is charged, until the body is complete.
     bytes: Vec<u8>,
     /// `None` when all of it was returned.
     charge: Option<Charge>,
-    /// Its length if that is known, else the limit.
+    /// The body's length if that is known, else the limit.
     most: usize,
     body_max: usize,
-    /// What it was to be charged for when there was no room.
+    /// The charge that was refused for lack of room; 0 if none was.
     wanted: usize,
 }
 
@@ -258,19 +258,20 @@ impl Hold {
         Ok(())
     }
 
-    /// Makes room for `arrived` bytes, and for what follows if there is some: at most as much again, and a step.
+    /// Makes room for `arrived` bytes, and for more if there is space: at most as much again, and a step.
     ///
     /// # Errors
-    /// It is too large, or there is no room for it.
+    /// The body is too large, or lacks room.
     fn grow_after(&mut self, arrived: usize) -> Result<(), HoldError> {
         let next = arrived.saturating_mul(2).saturating_add(HELD_STEP_BYTES);
         self.grow(next.min(self.most).max(arrived)).or_else(|_| self.grow(arrived))
     }
 
-    /// Moves what `source` has. Ready with all of it at its end. It may be called again after [`HoldError::Exhausted`].
+    /// Moves the available data of `source`. Ready with the whole body at its end. May be called again after
+    /// [`HoldError::Exhausted`].
     ///
     /// # Errors
-    /// It is too large, there is no room for it, or it ended early.
+    /// The body is too large, lacks room, or ended early.
     pub(crate) fn poll<S: Source>(
         &mut self,
         cx: &mut Context<'_>,
@@ -285,7 +286,7 @@ impl Hold {
             ready!(source.poll_fill(cx)).map_err(HoldError::Body)?;
             let piece = source.data();
             if piece.is_empty() {
-                // Without what was reserved for more.
+                // Releases the capacity that was reserved for more.
                 self.bytes.shrink_to_fit();
                 let bytes = Bytes::from(std::mem::take(&mut self.bytes));
                 let Some(mut charge) = self.charge.take() else { return Poll::Ready(Ok(bytes)) };
@@ -336,8 +337,8 @@ mod tests {
     use crate::body::buffer::Buffers;
     use crate::body::{BodyReader, Held, Http1Source};
 
-    /// What becomes of a body of `len` bytes, of which `announced` were announced, while others use `used`; and what is
-    /// charged for it.
+    /// Holds a body of `len` bytes, of which `announced` were announced, while others use `used`. Returns the result,
+    /// and the bytes charged.
     fn hold(len: usize, announced: Option<u64>, used: usize) -> (Result<usize, String>, usize) {
         let all = HeldBytes::default();
         let mut others = all.holding(None, [usize::MAX; 2], 0).charge();

@@ -1,4 +1,4 @@
-//! The body of a request as `forward` sees it, and what is left of an exchange when its sender leaves.
+//! The body of a request as `forward` sees it, and a watch for clients that disconnect.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -11,8 +11,8 @@ use crate::tasks::watch::Watch;
 
 /// The body of a request that is sent upstream, and its sender's interest in the response.
 pub(crate) trait RequestBody: Source {
-    /// Ready when its sender no longer wants the response. `is_read`: the body is being read meanwhile, so that whoever
-    /// reads it notices.
+    /// Ready when the client no longer wants the response. `is_read`: the body is being read meanwhile, and its reader
+    /// notices a disconnect.
     fn poll_left(&mut self, cx: &mut Context<'_>, is_read: bool) -> Poll<Box<Fault>>;
     /// Payload bytes that were consumed.
     fn consumed(&self) -> u64;

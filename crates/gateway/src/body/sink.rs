@@ -24,7 +24,7 @@ pub(crate) enum OutFraming {
     /// By length, or until close: the payload is sent unchanged.
     Plain,
     Chunked,
-    /// Of a tunnel: as plain, and the end of the payload closes the connection for writing.
+    /// As plain, for a tunnel: the end of the payload closes the connection for writing.
     Tunnel,
 }
 

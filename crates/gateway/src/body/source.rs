@@ -37,8 +37,8 @@ pub(crate) trait Source {
     fn trailers(&self) -> &[u8];
     /// Nothing can be sent for now: memory that `data` does not need is released.
     fn park(&mut self) {}
-    /// Reads what is still in the socket straight to where it is held, as far as `to` has room. False if there is nothing
-    /// of known length, or if something has to be done first.
+    /// Reads bytes still in the socket directly into `to`, as far as that has room. False if the body has no known
+    /// length, or if another step has to come first.
     fn poll_read_to(
         &mut self,
         _: &mut Context<'_>,

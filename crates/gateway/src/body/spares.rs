@@ -1,5 +1,5 @@
-//! Objects that a worker keeps for reuse. The last one released is lent first, because it is still in the CPU's cache, so
-//! the oldest are those that nobody needs: they are freed after a while, and a burst of clients leaves no memory behind.
+//! Objects that a worker keeps for reuse. The last one released is lent first, because it is still in the CPU's cache,
+//! so the oldest ones are unused: they are freed after a while, and a burst of clients leaves no memory behind.
 
 use std::cell::{Cell, RefCell};
 

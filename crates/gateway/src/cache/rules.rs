@@ -1,4 +1,4 @@
-//! What may be cached, and for how long: RFC 9111 for a shared cache. Pure.
+//! Rules for caching a response, and for how long: RFC 9111 for a shared cache. Pure.
 
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc2822;
@@ -12,8 +12,8 @@ pub(crate) struct Directives {
     /// The response has to be validated first; so has one with `max-age=0`.
     pub(crate) no_cache: bool,
     private: bool,
-    /// A response to a request that says who the client is may be stored: `public`, `must-revalidate` or `s-maxage`. Source:
-    /// section 3.5.
+    /// A response to a request that identifies the client may be stored: `public`, `must-revalidate` or `s-maxage`.
+    /// Source: section 3.5.
     shared: bool,
     max_age: Option<u64>,
     s_maxage: Option<u64>,
@@ -54,7 +54,7 @@ impl Directives {
     }
 }
 
-/// The least of the values that were given; one that is no number of seconds is none.
+/// The smallest value; anything unparsable counts as 0.
 fn least(known: Option<u64>, value: Option<&[u8]>) -> Option<u64> {
     let text = std::str::from_utf8(value.unwrap_or_default()).unwrap_or_default();
     let seconds = text.trim().trim_matches('"').parse().unwrap_or(0);
@@ -87,9 +87,9 @@ pub(crate) fn values<'h>(head: &'h Head, name: &'h str) -> impl Iterator<Item = 
 pub(crate) struct Freshness {
     /// From when the upstream made it.
     pub(crate) lifetime_s: u64,
-    /// Its age when it arrived.
+    /// Age of the response when it arrived.
     pub(crate) age_s: u64,
-    /// It says that it is for everybody.
+    /// Whether the response is explicitly for all clients.
     pub(crate) is_shared: bool,
 }
 

@@ -14,7 +14,7 @@ use stages::ApiRoutes;
 use super::rules::{self, Freshness};
 use crate::message::Request;
 
-/// What a request asks for: API, endpoint set, host, target.
+/// The key of a stored response: API, endpoint set, host, target.
 pub(crate) type Key = Rc<[u8]>;
 
 /// A field that a response varies with, and its values.
@@ -51,7 +51,7 @@ impl Stored {
             .saturating_add(varies.sum())
     }
 
-    /// Its age at `now_us`, in seconds. Source: RFC 9111 section 4.2.3.
+    /// The response's age at `now_us`, in seconds. Source: RFC 9111 section 4.2.3.
     pub(crate) fn age_s(&self, now_us: u64) -> u64 {
         let resident_s = now_us.saturating_sub(self.arrived_us) / 1_000_000;
         self.freshness.age_s.saturating_add(resident_s)
@@ -140,14 +140,14 @@ impl ResponseCache {
         self.release(stored.size());
     }
 
-    /// Removes what is stored for `key`. What is being fetched meanwhile is not stored.
+    /// Removes the responses stored for `key`. Responses that are being fetched are not stored.
     pub(crate) fn invalidate(&self, key: &[u8]) {
         self.invalidations.set(self.invalidations.get().wrapping_add(1));
         let removed = self.by_key.borrow_mut().remove(key);
         removed.unwrap_or_default().iter().for_each(|stored| self.left(stored));
     }
 
-    /// What is stored uses what is taken, and nothing else does.
+    /// Asserts that the bytes reserved equal the bytes stored.
     #[cfg(test)]
     pub(crate) fn check(&self) {
         let by_key = self.by_key.borrow();
@@ -184,7 +184,7 @@ impl ResponseCache {
         }
     }
 
-    /// Removes responses of which nobody makes use any more. Looks at `RESPONSE_CACHE_SWEPT_MAX` of them.
+    /// Removes responses that are no longer useful. Looks at `RESPONSE_CACHE_SWEPT_MAX` of them.
     pub(crate) fn sweep(&self, now_us: u64) {
         let order = self.order.borrow();
         for _ in 0..order.len().min(RESPONSE_CACHE_SWEPT_MAX) {

@@ -1,4 +1,4 @@
-//! The client as the pipeline sees it, whatever its protocol.
+//! The client as the pipeline sees it, independent of its protocol.
 
 use std::task::{Context, Poll};
 

@@ -189,7 +189,7 @@ fn malformed(status: u16, description: &str) -> FaultResponse {
     report(status, u32::from(status), message, description)
 }
 
-/// The description of a fault that is no denial, for clients.
+/// The description, for clients, of a fault other than a denial.
 pub(crate) fn description(code: u32) -> &'static str {
     let known = RUNTIME.iter().find(|(known, ..)| *known == code);
     known.map_or("The message could not be processed", |(_, description, _)| description)

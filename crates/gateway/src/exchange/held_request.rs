@@ -54,7 +54,7 @@ pub(crate) async fn hold_request<B: RequestBody>(
     held
 }
 
-/// Reads until all of it is there. `None`: there is no room for more.
+/// Reads the whole body. `None`: more of it does not fit.
 async fn read<B: RequestBody>(
     worker: &Worker,
     (client, turn): (&mut B, &mut Option<Pass>),
@@ -101,8 +101,8 @@ async fn read<B: RequestBody>(
     .await
 }
 
-/// Waits until there is room. `since_us`: the start of what waits; the newest gives way last. `lacking`: the bytes that are held and those that there is no room for, or `None` when there
-/// is.
+/// Waits until there is room. `since_us`: when the waiting body began; the newest gives way last. `lacking`: the bytes
+/// that are held and the bytes that lack room, or `None` when there is room.
 ///
 /// # Errors
 /// [`Denial::HeldBytesUsed`] if there is none in time, or if other bodies are faster; or the client left.

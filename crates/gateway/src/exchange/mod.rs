@@ -1,7 +1,7 @@
 //! An exchange: the state and the building blocks that its steps share.
 //!
 //! [`Exchange`] is the worker, the request, and the record of one exchange. The client is behind the trait
-//! [`client::Client`], whatever its protocol; the [`response`] is an upstream's or the gateway's own, such as that to a
+//! [`client::Client`], for every protocol; the [`response`] is an upstream's or the gateway's own, such as that to a
 //! [`fault`].
 
 pub(crate) mod client;
@@ -32,7 +32,7 @@ pub(crate) struct Exchange<'a> {
     pub(crate) lines: Vec<u8>,
     /// The browser's session, if that is renewed meanwhile.
     pub(crate) renewing: Option<Box<Renewing>>,
-    /// What its tunnel has moved up and down, if it became one.
+    /// Bytes that the exchange's tunnel has moved up and down, if it became one.
     tunnelled: Cell<(u64, u64)>,
     is_settled: bool,
     _busy: Counted<'a>,
@@ -104,7 +104,7 @@ impl<'a> Exchange<'a> {
         edits.lines_mut().extend_from_slice(&self.lines);
     }
 
-    /// Counts what the upstream reports in its response, for limits of that.
+    /// Counts the figures that the upstream reports in its response, for limits on them.
     pub(crate) fn report(&self, responded: &Result<Response, Box<Fault>>, plans: &PlanTable) {
         let Record { quota, upstream_us, .. } = &self.record;
         if let (true, Some(_), Ok(response)) = (quota.counts_later(), upstream_us, responded) {
@@ -115,7 +115,7 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    /// Records what its tunnel has moved so far, in bytes. Quotas of bytes do not wait for its end.
+    /// Records the bytes that the tunnel has moved so far. Quotas of bytes do not wait for its end.
     pub(crate) fn tunnelled(&self, up: u64, down: u64) {
         self.tunnelled.set((up, down));
         let now_ms = self.worker.quota_ms(self.worker.resources.coarse_us());

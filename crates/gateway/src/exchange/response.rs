@@ -128,7 +128,7 @@ impl Response {
         }
     }
 
-    /// Releases what was lent. An upstream's connection can be used again if everything is `complete`.
+    /// Releases lent buffers. An upstream's connection can be used again if everything is `complete`.
     pub(crate) fn release(self, resources: &Resources, complete: bool) {
         if let Body::Streaming(body) = self.body {
             body.release(resources, complete);

@@ -12,7 +12,7 @@ use crate::forward::Balancer;
 use crate::message::client_trust::AcceptedFor;
 use crate::worker::api::WorkerApi;
 
-/// What serves a request.
+/// The operation or service that serves a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Target {
     /// The operation of the API with this number.
@@ -30,13 +30,13 @@ pub(crate) struct Route<'a> {
     pub(crate) remainder: &'a [u8],
     /// For which of the API's endpoints the client's certificate is accepted.
     pub(crate) certificate: AcceptedFor,
-    /// Of the caller's credential, or of its certificate. `None`: the operation needs none.
+    /// The key type of the caller's credential or certificate. `None`: the operation needs none.
     pub(crate) key_type: Option<KeyType>,
     /// Whether the caller has presented a token.
     pub(crate) has_token: bool,
-    /// That of a browser, with the token.
+    /// The session of a browser, with the token.
     pub(crate) session: Option<Arc<Session>>,
-    /// What says to the upstream who the caller is.
+    /// The assertion that identifies the caller to the upstream.
     pub(crate) assertion: Option<Rc<str>>,
     /// The number of the endpoint set, once it is chosen.
     pub(crate) set: usize,

@@ -165,7 +165,7 @@ impl Balancer {
         is_allowed.then_some(Chosen { position: first, endpoint, probe: None })
     }
 
-    /// Of two random open endpoints, the position of the one with fewer requests on this worker. Source: M.
+    /// The position of the endpoint with fewer requests on this worker, of two random open ones. Source: M.
     /// Mitzenmacher, "The Power of Two Choices in Randomized Load Balancing", 2001.
     fn less_busy(&self, now_us: u64, tried: Tried) -> usize {
         let open = || {
@@ -242,7 +242,7 @@ impl Balancer {
         }
     }
 
-    /// What a fault says about an endpoint; `None`: nothing.
+    /// The failure of an endpoint that a fault indicates; `None`: the fault does not count against it.
     pub(crate) fn evidence(&self, fault: &Fault, operation: usize) -> Option<Failure> {
         let Suspension::Consecutive { codes, marks, .. } = &self.suspension else {
             return Some(Failure::of(fault, operation));
@@ -280,7 +280,7 @@ impl Balancer {
     }
 }
 
-/// A fast generator for choices that nobody gains from predicting. Source: G. Steele et al., "Fast splittable
+/// A fast generator for choices whose prediction gains an attacker nothing. Source: G. Steele et al., "Fast splittable
 /// pseudorandom number generators", 2014 (SplitMix64).
 #[derive(Debug)]
 struct Random(Cell<u64>);

@@ -11,7 +11,7 @@ use model::{AwsCredential, BackendAuth, BackendClient, BackendCredential};
 /// `[[credential]]` by name.
 pub(crate) type Credentials = HashMap<String, Arc<Credential>>;
 
-/// What a request to an upstream gets, as it is written.
+/// The credential of a request to an upstream, as it is written.
 #[derive(PartialEq, Eq)]
 pub(crate) enum Credential {
     Field {

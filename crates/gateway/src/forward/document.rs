@@ -60,7 +60,8 @@ impl FetchError {
     }
 }
 
-/// What a request has besides its URL. It is a GET without a body, else a POST. A field replaces the default of its name.
+/// Parts of a request besides its URL. The method is GET without a body, else a POST. A field replaces the default of
+/// its name.
 #[derive(Clone, Default)]
 pub struct Content {
     pub fields: Vec<(&'static str, String)>,

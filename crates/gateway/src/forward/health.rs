@@ -1,8 +1,8 @@
 //! The health of an endpoint, shared by all workers: numbers that any of them writes, without a lock.
 //!
-//! ACTIVE --failures--> SUSPENDED --timeout--> one probe --> ACTIVE, or SUSPENDED for longer.
-//! A failure is a refused, broken or timed-out exchange; a status only if a circuit breaker lists it, and a SOAP fault only
-//! if the message says so.
+//! ACTIVE --failures--> SUSPENDED --timeout--> one probe --> ACTIVE, or SUSPENDED for longer. A failure is a refused,
+//! broken or timed-out exchange; a status only if a circuit breaker lists it, and a SOAP fault only if the message's
+//! properties request it.
 //!
 //! Workers write it when an exchange fails; successes they count themselves and add a few times a second
 //! ([`Successes`]). Every number is a hint of its own, so that no order between them matters.
@@ -223,8 +223,8 @@ impl Health {
     }
 }
 
-/// The duration of a suspension whose rule does not say it, in milliseconds. Its maximum does not apply, as in Synapse's
-/// `EndpointContext`.
+/// The duration of a suspension whose rule sets none, in milliseconds. The rule's maximum does not apply, as in
+/// Synapse's `EndpointContext`.
 const SUSPENSION_MS: u32 = 30_000;
 
 /// `last_ms` times `factor`, at most `u32::MAX`.

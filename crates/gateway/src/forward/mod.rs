@@ -60,7 +60,7 @@ use pool::Freshness;
 use retry::{FailedTry, Next, Tries};
 use unjudged::Unjudged;
 
-/// An upstream's response. Its body, and possibly the rest of the request's body, are still to come.
+/// An upstream's response. The body, and possibly the rest of the request's body, are still to come.
 pub(crate) struct UpstreamResponse {
     pub(crate) head: Box<Head>,
     pub(crate) body: UpstreamBody,
@@ -75,7 +75,8 @@ impl UpstreamResponse {
         kind.get(..EVENTS.len()).is_some_and(|start| start.eq_ignore_ascii_case(EVENTS))
     }
 
-    /// Drops a response that is not sent to the client. Its connection is used again if nothing of it is unread.
+    /// Drops a response that is not sent to the client. The connection is used again if the response is completely
+    /// read.
     pub(crate) fn release(self, resources: &Resources) {
         self.body.release(resources, true);
         resources.release_head(self.head);
@@ -152,7 +153,7 @@ impl UpstreamBody {
         connection.reader.start_response(ResponseFraming::UntilClose);
     }
 
-    /// Ends a tunnel that both sides have closed in order: what was written last still arrives.
+    /// Ends a tunnel that both sides have closed in order: the last bytes written still arrive.
     pub(crate) fn end_tunnel(&mut self) {
         self.connection.is_closed_by_upstream();
     }
@@ -195,7 +196,7 @@ pub(crate) enum Upload {
     Done,
     /// It continues, also while the response streams.
     Running,
-    /// The upstream stopped reading. Its response is still valid.
+    /// The upstream stopped reading. The response is still valid.
     Stopped(io::ErrorKind),
 }
 
@@ -212,12 +213,12 @@ pub(crate) struct Forwarding<'a> {
     pub(crate) begun_us: u64,
     pub(crate) retries: &'a RetryCounts,
     pub(crate) balancer: &'a Rc<Balancer>,
-    /// Its number in the API, if the set is an API's.
+    /// The operation's number in the API, if the set is an API's.
     pub(crate) operation: usize,
     /// Names of identity fields that are forwarded from every client, in lower case.
     pub(crate) forward_fields: &'a [String],
-    /// Set if what a response says of its endpoint depends on its body: the caller records it, by [`Balancer::judged`], and
-    /// gets the probe that the request is, until then.
+    /// Set if the body of a response decides whether its endpoint failed: the caller records the result with
+    /// [`Balancer::judged`], and holds the request's probe until then.
     pub(crate) judged_later: Option<&'a Cell<Option<Probe>>>,
 }
 
@@ -271,7 +272,7 @@ pub(crate) async fn exchange<B: RequestBody>(
         cause = match outcome {
             Ok(response) => {
                 response.release(resources);
-                // Nobody judges it.
+                // The response is dropped without being judged.
                 drop(forwarding.judged_later.and_then(Cell::take));
                 None
             }
@@ -284,7 +285,7 @@ pub(crate) async fn exchange<B: RequestBody>(
     }
 }
 
-/// Records the head of a response; if its body says more about the endpoint, prepares that.
+/// Records the head of a response; if the endpoint's health depends on the body too, prepares that check.
 fn began(
     forwarding: &Forwarding<'_>,
     chosen: &mut Chosen<'_>,

@@ -13,12 +13,12 @@ use tokio::sync::{Semaphore, watch};
 
 use super::lookup::Resolver;
 
-/// What is known of a name.
+/// The state of a name's resolution.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Resolution {
     /// The first lookup is not complete.
     Pending,
-    /// Its addresses, at least one.
+    /// The name's addresses, at least one.
     Found(Arc<[IpAddr]>),
     /// No lookup succeeded yet; why the last one failed.
     Failed(Arc<str>),

@@ -215,7 +215,7 @@ impl Pool {
         Err(ConnectFailure { fault, endpoint_blameless: leasing.latest_us < deadline_us })
     }
 
-    /// The passes of a connection, if no limit is reached and nobody waits.
+    /// The passes of a connection, if no limit is reached and no request waits.
     fn try_passes(&self, limits: &SetLimits) -> Option<Passes> {
         let of_set = match &limits.gate {
             Some(gate) => Some(gate.try_pass()?),

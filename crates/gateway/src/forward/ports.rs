@@ -1,8 +1,8 @@
 //! Local ports of the connections to upstreams, and the addresses that these connections come from.
 //!
 //! A connection takes one port of its source address towards its destination. When more than half of the range are
-//! taken, `connect(2)` searches for milliseconds, during which its thread serves nobody. The open connections to one
-//! destination therefore take at most `LOCAL_PORTS_PERCENT_MAX` of the range from each source address.
+//! taken, `connect(2)` searches for milliseconds, during which its thread serves no requests. The open connections to
+//! one destination therefore take at most `LOCAL_PORTS_PERCENT_MAX` of the range from each source address.
 
 use std::collections::HashMap;
 use std::io;

@@ -13,7 +13,7 @@ use super::pool::Freshness;
 #[derive(Debug, Default)]
 pub(crate) struct RetryCounts {
     pub(crate) sent: Cell<u64>,
-    /// Those that exceeded the budget.
+    /// Retries that exceeded the budget.
     pub(crate) denied: Cell<u64>,
 }
 
@@ -49,10 +49,10 @@ pub(crate) struct FailedTry {
     pub(crate) repeatable: bool,
 }
 
-/// What follows a try.
+/// The step after a try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// Its outcome is the request's.
+    /// The outcome of the try is the request's.
     Stop,
     /// The same, because there were too many retries.
     Denied,
@@ -138,7 +138,7 @@ fn pause_ms(rule: &Retry, retries: u32) -> u32 {
 /// The retries that a worker may still send to an endpoint set: a share of its requests, one a second, and a reserve.
 #[derive(Debug)]
 pub(crate) struct RetryBudget {
-    /// What each request adds, in hundredths of a retry.
+    /// The budget that each request adds, in hundredths of a retry.
     percent: u32,
     hundredths: Cell<u32>,
     refilled_us: Cell<u64>,
@@ -221,7 +221,7 @@ mod tests {
         check_pauses(&Retry { pause_ms_max: 50, ..rule }, [50, 50, 50, 50]);
     }
 
-    /// What follows a failed try of a request that may be repeated.
+    /// The step after a failed try of a request that may be repeated.
     fn after_failure(rule: Retry, stale: bool) -> Next {
         let endpoints = vec![crate::forward::balance::tests::endpoint(0)];
         let upstream = Upstream { retry: rule, ..Upstream::new(UpstreamKind::Single, endpoints) };

@@ -1,4 +1,4 @@
-//! What workers share about upstreams: the health of endpoints, and the addresses of names. Looked up when a worker
+//! State of upstreams that workers share: the health of endpoints, and the addresses of names. Looked up when a worker
 //! meets an API, not per request.
 
 use std::collections::HashMap;
@@ -48,7 +48,7 @@ pub(crate) enum Watched {
     Endpoint(Box<CheckedEndpoint>),
     /// To be sent.
     Fetch(Box<Fetch>),
-    /// Its work is over.
+    /// The work is complete.
     Nothing,
 }
 
@@ -147,7 +147,7 @@ impl Shared {
         self.watched.as_ref().is_some_and(|watched| watched.send(work).is_ok())
     }
 
-    /// What is known of a host name, which is looked up if it is new.
+    /// The state of a host name. Starts a lookup if the name is new.
     pub(crate) fn name(&self, host: &str) -> Arc<Name> {
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = names.get(host).and_then(Weak::upgrade) {

@@ -1,5 +1,5 @@
-//! What happened to the exchanges with an endpoint lately, as far as its suspension depends on it: counts of the last one or
-//! two halves of a window, which all workers write without a lock.
+//! Recent outcomes of the exchanges with an endpoint, as far as its suspension depends on them: counts of the last one
+//! or two halves of a window, which all workers write without a lock.
 
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::AtomicU64;
@@ -10,7 +10,7 @@ use model::{CircuitBreaker, Fault, Suspension};
 /// How an exchange failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// There was no connection: evidence about the endpoint, whatever was requested.
+    /// There was no connection: evidence about the endpoint, for every operation.
     Unreachable,
     /// The connection broke, or no valid response came in time: perhaps only for this operation.
     Broken { operation: usize },
@@ -28,7 +28,7 @@ impl Failure {
     }
 }
 
-/// A set of operations, by their numbers. Those with the same last six bits count as one.
+/// A set of operations, by their numbers. Numbers with the same last six bits count as one.
 pub(super) fn bit(operation: usize) -> u64 {
     1 << (operation % 64)
 }
@@ -45,7 +45,7 @@ pub(super) fn half_window_us(rule: &Suspension) -> Option<u64> {
     }
 }
 
-/// What happened in the last one or two halves of a window.
+/// Outcomes in the last one or two halves of a window.
 #[derive(Debug, Default)]
 pub(super) struct Window {
     begun_us: AtomicU64,
@@ -89,8 +89,9 @@ impl Counts {
 const UNREACHABLE_MIN: u64 = 3;
 /// Least number of broken exchanges that make an outlier, if they are at least nine in ten.
 const BROKEN_MIN: u64 = 10;
-/// Least number of operations of which they are, if there are fewer of which exchanges succeed, and if no other endpoint
-/// serves one of them: whoever sends many requests to one broken operation takes no endpoint away from the others.
+/// Least number of operations with broken exchanges that make an outlier, if fewer operations succeed and no other
+/// endpoint serves one of the broken ones: a client that sends many requests to one broken operation cannot suspend the
+/// endpoint for others.
 const BROKEN_OPERATIONS_MIN: u32 = 2;
 
 impl Window {
@@ -153,8 +154,8 @@ impl Window {
         succeeded_on & !broken_on
     }
 
-    /// `elsewhere`: the operations that another endpoint of the set serves. One that breaks here alone says as much about
-    /// this endpoint as several do.
+    /// Whether the counts make the endpoint an outlier. `elsewhere`: the operations that another endpoint of the set
+    /// serves. One that breaks here alone is as much evidence as several are.
     pub(super) fn is_outlier(&self, elsewhere: u64) -> bool {
         let [succeeded, unreachable, broken] = self.sums();
         let all = succeeded + unreachable + broken;

@@ -1,4 +1,4 @@
-//! The credentials of requests: where they are, what they need besides being valid, and that no upstream gets them.
+//! The credentials of requests: where they are, further checks of valid ones, and their removal before upstreams.
 //!
 //! Life of a request: route -> **find** -> authenticate (stages) -> **confirm** -> authorise; **hide** -> forward.
 
@@ -201,9 +201,9 @@ fn cookies(request: &Request) -> impl Iterator<Item = &[u8]> {
     fields.flat_map(|field| places::cookies(field.value.of(&request.bytes)))
 }
 
-/// Checks what a valid credential needs besides: that it is of the kind that was asked for, that the client has the key
-/// that it is bound to, and that an API key may be used from here. `proofs`: those that were used, and the exact time.
-/// Returns a nonce for the client's next proofs, if there is a new one.
+/// Further checks of a valid credential: that it is of the kind that was asked for, that the client has the key that it
+/// is bound to, and that an API key may be used from the client's address. `proofs`: the proofs that were used, and the
+/// exact time. Returns a nonce for the client's next proofs, if there is a new one.
 pub(crate) fn confirm(
     proofs: (&Proofs, impl FnOnce() -> Now),
     revision: &Compiled,
@@ -378,7 +378,7 @@ fn hide_cookies(request: &Request, is_hidden: impl Fn(&[u8]) -> bool, edits: &mu
 }
 
 impl Worker {
-    /// What is known of a credential.
+    /// Looks up a credential in the caches.
     pub(crate) fn identify(&self, revision: &Compiled, presented: &Presented<'_>) -> Identity {
         let mut tokens = self.tokens.borrow_mut();
         let identity = presented.identify(&mut tokens, revision, self.resources.coarse());

@@ -2,9 +2,9 @@
 //! by a thread for heavy work, or by an issuer.
 //!
 //! Life of a request: route -> authenticate -> **introspect**, if the token is not cached. The issuers are asked in the
-//! order of the configuration, once for all requests with the same token, until one calls it active. What they say ends
-//! in the token cache, whether or not a client still waits. A worker asks about `INTROSPECTIONS_MAX` tokens at a time,
-//! and about fewer of one client.
+//! order of the configuration, once for all requests with the same token, until one calls it active. The result is
+//! stored in the token cache, whether or not a client still waits. A worker asks about `INTROSPECTIONS_MAX` tokens at a
+//! time, and about fewer of one client.
 
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -200,7 +200,7 @@ fn issuer_with_users(revision: &Compiled) -> Option<(&Issuer, &BackendClient)> {
     issuers.find_map(|issuer| Some((&**issuer, issuer.passwords.as_ref()?)))
 }
 
-/// The token of the user with this name and password. `None`: nobody has them. Source: RFC 6749 section 4.3.
+/// The token of the user with this name and password. `None`: no user has them. Source: RFC 6749 section 4.3.
 async fn exchanged(
     worker: &Worker,
     revision: &Compiled,

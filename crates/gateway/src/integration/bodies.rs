@@ -1,4 +1,4 @@
-//! The bodies that a run reads, or that nobody reads.
+//! Bodies that a run reads, and the rest of bodies that it does not read.
 
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -71,12 +71,12 @@ pub(super) async fn hold_beside(
     stall: Stall,
 ) -> Result<Bytes, Failure> {
     let client = None::<&mut OwnBody>;
-    // There is no client that could leave.
+    // The gateway's own requests have no client that could leave.
     let held = hold_response(worker, stream, client, holding, stall).await;
     held.unwrap_or_else(|fault| Err(exchange::failure(&fault)))
 }
 
-/// There is no room for what a run holds.
+/// The failure of a run whose bodies exceed the limit of held bytes.
 pub(super) fn exhausted() -> Failure {
     let text = "the held bodies of this worker use up `held_bytes_max`";
     Failure::denied(Denial::HeldBytesUsed, text)
@@ -85,7 +85,7 @@ pub(super) fn exhausted() -> Failure {
 /// Reads the body of a response, and sends the rest of the request's body meanwhile.
 ///
 /// # Errors
-/// The sender of the request left; the inner one is that of the upstream, or there is no room.
+/// The sender of the request left. The inner error is the upstream's, or the body lacks room.
 pub(super) async fn hold_response<B: RequestBody>(
     worker: &Worker,
     mut stream: UpstreamBody,
@@ -189,7 +189,7 @@ fn poll_left<B: RequestBody>(
     }
 }
 
-/// Skips what is left of a body, if it is there already, so that its connection can be used again.
+/// Skips the rest of a body, if it has arrived, so that its connection can be used again.
 pub(super) fn skip_rest(cx: &mut Context<'_>, stream: &mut UpstreamBody, resources: &Resources) {
     let mut source = stream.source(&resources.buffers);
     let mut left = UNREAD_BYTES_MAX;

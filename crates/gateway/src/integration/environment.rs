@@ -1,4 +1,4 @@
-//! What expressions read besides the message.
+//! Values that expressions read outside of the message.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -10,14 +10,14 @@ use crate::artefacts::{Integration, LOG};
 use crate::worker::Worker;
 use crate::worker::compiled::Live;
 
-/// What expressions read besides the message, and the mediators' log.
+/// Values that expressions read outside of the message, and the mediators' log.
 #[derive(Clone)]
 pub(crate) struct RunEnvironment {
     program: Arc<Program>,
     /// With registry and memory. Policies of APIs have neither.
     pub(super) integration: Option<Arc<Integration>>,
     unix_ms: i64,
-    /// Of the run.
+    /// Number of the run.
     id: u128,
     /// The limit of one body, decoded or not.
     pub(super) body_bytes_max: usize,
@@ -76,7 +76,7 @@ impl Environment for RunEnvironment {
         self.integration.as_ref()?.artefacts.resources.get(path)?.text(property)
     }
 
-    /// Policies of APIs have none: whoever writes an API need not know the gateway's environment.
+    /// Policies of APIs have no variables: their authors need not know the gateway's environment.
     fn variable(&self, scope: PropertyScope, name: &str) -> Option<Cow<'_, str>> {
         self.integration.as_ref()?;
         variable(scope, name)
@@ -105,8 +105,8 @@ static VARIABLES: LazyLock<HashMap<String, String>> = LazyLock::new(|| {
     std::env::vars_os().filter_map(text).collect()
 });
 
-/// What `$env:NAME` and `$sys:NAME` are in artefacts: an environment variable, since there are no other properties of a
-/// system here.
+/// The value of `$env:NAME` or `$sys:NAME` in artefacts: an environment variable, since the gateway has no other system
+/// properties.
 #[must_use]
 pub fn variable(_: PropertyScope, name: &str) -> Option<Cow<'static, str>> {
     VARIABLES.get(name).map(|value| Cow::Borrowed(&**value))

@@ -30,7 +30,7 @@ use crate::worker::compiled::Compiled;
 /// A message that is ready to be sent.
 pub(super) struct Sender {
     head: SentHead,
-    /// Of the message when it came.
+    /// Direction of the message when it arrived.
     direction: Direction,
     format: Format,
     /// `None`: the message's own.
@@ -70,7 +70,7 @@ const OF_BODIES: [&[u8]; 5] =
 /// The head that a message is sent with.
 enum SentHead {
     Request(Box<RequestCopy>),
-    /// Of a response that is sent on, or of a message that mediation made.
+    /// The head of a response that is sent on, or of a message that mediation made.
     Response(Box<Head>),
 }
 
@@ -86,7 +86,7 @@ impl SentHead {
         }
     }
 
-    /// Of a response that becomes a request: drops what it says of its server. Source: Micro Integrator's
+    /// Drops fields about the server from a response that becomes a request. Source: Micro Integrator's
     /// `PassThroughHttpSender`.
     fn drop_origin(&mut self) {
         if let Self::Response(head) = self {
@@ -133,7 +133,7 @@ impl ApiUpstream {
     /// The endpoints of a set of this name.
     ///
     /// # Errors
-    /// There is none: whoever chose it is at fault.
+    /// The API has no set of this name, which is the fault of the policy that chose it.
     fn named(&self, name: &str) -> Result<&Rc<Balancer>, Box<Fault>> {
         let sets = &self.api.routes().api.named_upstreams;
         let position = sets.iter().find(|(known, _)| known == name).map(|(_, position)| *position);
@@ -259,7 +259,7 @@ impl Sender {
             ..revision.live.forwarding(retries, &address.balancer, now_us)
         };
         let mut response = if drops_body {
-            // Boxed, so that it does not enlarge what has a body.
+            // Boxed, so that it does not enlarge the future of exchanges with a body.
             boxed(|| self.run_without_body((worker, revision), &forwarding, &outgoing, body))
                 .await?
         } else {
@@ -304,7 +304,7 @@ impl Sender {
         self.framing != BodyFraming::None && method == b"GET" && !is_own
     }
 
-    /// Of a request its own, unless something names another one.
+    /// The method: the one set by a mediator, else the request's own.
     pub(super) fn method(&self) -> &[u8] {
         let default: &[u8] = if self.framing == BodyFraming::None { b"GET" } else { b"POST" };
         match &self.method {
@@ -326,7 +326,7 @@ impl Sender {
         (self.environment.clone(), self.upstream.clone())
     }
 
-    /// Releases what was lent.
+    /// Releases lent heads.
     pub(super) fn release(self, resources: &Resources) {
         match self.head {
             SentHead::Request(request) => resources.release_copy(request),
@@ -393,7 +393,7 @@ fn has_dot_segment(path: &str) -> bool {
     segments.any(|segment| matches!(segment, "." | ".."))
 }
 
-/// A response as mediation gets it. Its body streams unless it is empty.
+/// A response as a message for mediation. The body streams unless it is empty.
 pub(super) fn response(head: Box<Head>, is_empty: bool, body_bytes_max: usize) -> Box<Message> {
     use mediation::Head as _;
     let format = head.field("Content-Type").map_or(Format::Binary, |of| Format::of(&of));

@@ -18,11 +18,11 @@ use crate::own_requests::own_body::OwnBody;
 use crate::worker::Worker;
 use crate::worker::compiled::{Compiled, Stall};
 
-/// What the checks of a run's responses may use together: what was left to the run before the first of them.
+/// Limits shared by the checks of a run's responses: the budget left to the run before the first of them.
 pub(super) struct Checks {
     /// A check takes it along to its thread, and others wait for it.
     budget: Mutex<Budget>,
-    /// Of the request: its turn for heavy work.
+    /// The client of the request, for its turn for heavy work.
     client: IpAddr,
     used: Cell<u64>,
     charged: Cell<u64>,

@@ -92,7 +92,8 @@ impl Sender {
         Ok(response)
     }
 
-    /// Whether another member gets the message after a SOAP fault of `target`, whatever the method: the message asks for it.
+    /// Whether another member gets the message after a SOAP fault of `target`, regardless of the method: the message
+    /// requests it.
     fn retries_fault(&self, target: &Target) -> bool {
         self.retry(target).is_none_or(|retry| retry.includes(Code::SOAP_FAULT.0))
     }
@@ -108,7 +109,7 @@ impl Sender {
         if retry.is_some_and(|retry| !retry.includes(fault.code())) {
             return false;
         }
-        // Who lists the code wants it repeated, whatever the method.
+        // An endpoint that lists the code has its requests repeated, regardless of the method.
         let is_listed = matches!(retry, Some(Retry::Only(_)));
         let is_unsent = matches!(
             fault,
@@ -136,7 +137,7 @@ pub(super) fn repeats(environment: &RunEnvironment, target: &Target) -> bool {
 /// Charges the bodies that members have of their own, until the exchange is over.
 ///
 /// # Errors
-/// There is no room for them.
+/// The bodies lack room.
 pub(super) fn charge_members(holding: &Holding, target: &mut Target) -> Result<(), Failure> {
     if let Some(body) = target.body.take() {
         target.body = Some(holding.hold(body).map_err(|_| exhausted())?);

@@ -56,7 +56,7 @@ impl MediatedHead for RequestCopy {
     fn parameter(&self, kind: ParameterKind, name: &str) -> Option<Cow<'_, str>> {
         match kind {
             ParameterKind::Query => query_parameter(self.head.query(&self.bytes)?, name),
-            // Those of the path are properties.
+            // Parameters of the path are properties.
             ParameterKind::Path | ParameterKind::Function | _ => None,
         }
     }

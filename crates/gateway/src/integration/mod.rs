@@ -1,7 +1,7 @@
 //! Mediation by flows: the sequences of Synapse's services, and the policies of operations.
 //!
-//! Life of a request: admit -> **mediate** -> deliver. A [`mediation::Run`] decides what happens to the message; this
-//! module sends what it asks to send, reads the bodies that it asks for, and hands its response to the pipeline.
+//! Life of a request: admit -> **mediate** -> deliver. A [`mediation::Run`] processes the message; this module sends
+//! its messages, reads the bodies that it needs, and hands its response to the pipeline.
 
 mod bodies;
 mod environment;
@@ -118,7 +118,7 @@ pub(crate) async fn mediate<C: Client>(
     }
     let is_mediated = found.as_ref().is_ok_and(|passage| passage.response.is_some());
     if is_mediated && start.ask_for_readable() {
-        // What chooses sees what is sent.
+        // Conditions read the body that is sent.
         found = start.passes_through();
     }
     let passed = if let Ok(passage) = found {
@@ -129,7 +129,7 @@ pub(crate) async fn mediate<C: Client>(
     };
     match passed {
         Passed::Returned(response) => Ok(response),
-        // Boxed, so that it does not enlarge what passes through.
+        // Boxed, so that it does not enlarge the future of requests that pass through.
         Passed::Mediated(session) => boxed(|| run(exchange, session, waiting)).await,
     }
 }
@@ -262,7 +262,7 @@ async fn conclude<B: RequestBody>(
     response
 }
 
-/// A run gets no more memory than all bodies of its worker, with what its error handlers get.
+/// A run gets no more memory than all bodies of its worker, including the memory of its error handlers.
 fn budget(live: &Live) -> Budget {
     let most = Budget::default();
     let bytes = live.held_bytes_max.saturating_sub(mediation::limits::HANDLER_BYTES);
@@ -294,7 +294,7 @@ fn flow<'p>(
             let inbound = program.inbounds().get(number).ok_or(Fault::Denied(Denial::NoApi))?;
             return Ok((inbound.flow, None));
         }
-        // Its responses come back to it, as in Synapse.
+        // Responses to requests of `main` return to `main`, as in Synapse.
         Service::Main(main) => {
             let both = Flow { request: Some(main), response: Some(main), ..Flow::default() };
             return Ok((both, None));
@@ -345,7 +345,7 @@ async fn finish(mut session: Box<Session>) {
     loop {
         match session.go::<OwnBody>(&mut None).await {
             Ok(Outcome::Done) => break,
-            // Its client has another response already.
+            // The client has another response already.
             Ok(Outcome::Respond(..) | Outcome::Accepted) => {}
             Ok(Outcome::Failed(failure)) => {
                 tracing::warn!(code = failure.code.0, "after the response: {failure}");

@@ -22,7 +22,7 @@ const WSDL: &[u8] = b"wsdl";
 /// The type of a WSDL.
 const XML: &str = "text/xml; charset=UTF-8";
 
-/// What a service says of itself.
+/// The description of a service.
 pub(super) enum Description {
     /// Content type and text.
     Text(&'static str, String),

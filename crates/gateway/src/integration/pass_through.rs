@@ -1,5 +1,5 @@
-//! Requests that a flow only sends on, as they come: no run is made for them until their response is mediated, or the
-//! exchange fails. What chooses the way may read the body, which is held then.
+//! Requests that a flow only forwards unchanged: no run is made for them until their response is mediated, or the
+//! exchange fails. Conditions that choose the endpoint may read the body, which is held then.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -27,15 +27,15 @@ use crate::tasks::boxed::boxed;
 use crate::worker::Worker;
 use crate::worker::compiled::Compiled;
 
-/// What becomes of a request.
+/// Result of passing a request through.
 pub(super) enum Passed {
-    /// Its response goes to the client as it came.
+    /// The response goes to the client unchanged.
     Returned(Response),
     /// A run finds out.
     Mediated(Box<Session>),
 }
 
-/// A request that is sent on, and what a run needs.
+/// A forwarded request, and the state that a later run needs.
 pub(super) struct Passing {
     sender: Sender,
     /// `None`: the response is returned as it comes.
@@ -99,7 +99,7 @@ impl Passing {
         let Some(bytes) = &self.held else {
             return self.sender.run(worker, revision, client).await;
         };
-        // Boxed, so that it does not enlarge what is not held.
+        // Boxed, so that it does not enlarge the future of requests whose body streams.
         boxed(|| async {
             let mut held = HeldRequest { client, held: Held::new(bytes.clone()) };
             let mut response = self.sender.run(worker, revision, &mut held).await?;

@@ -1,4 +1,4 @@
-//! What a run waits for: exchanges, bodies and timers, all at once.
+//! Events that a run waits for: exchanges, bodies and timers, all at once.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -15,9 +15,9 @@ use crate::forward::{UpstreamBody, UpstreamResponse};
 use crate::message::resources::Resources;
 use crate::shares::gate::Pass;
 
-/// What a run waits for.
+/// An event that a run waits for.
 pub(super) struct Pending {
-    /// Of what is sent, and holds a connection.
+    /// The turn of a message that is sent, and holds a connection.
     pub(super) turn: Option<Pass>,
     pub(super) future: Pin<Box<dyn Future<Output = Answered>>>,
 }
@@ -30,7 +30,7 @@ pub(super) struct Answered {
 }
 
 /// Polls the timers and the oldest exchanges: a limited number, so that one request does not take all connections of a
-/// worker. Returns what is answered.
+/// worker. Returns the answers.
 pub(super) fn poll_pending(pending: &mut Vec<Pending>, cx: &mut Context<'_>) -> Vec<Answered> {
     let mut answers = Vec::new();
     let mut exchanges = 0;
@@ -52,7 +52,7 @@ pub(super) fn poll_pending(pending: &mut Vec<Pending>, cx: &mut Context<'_>) -> 
     answers
 }
 
-/// The output of `future`, and what was answered meanwhile.
+/// The output of `future`, and the answers that arrived meanwhile.
 pub(super) async fn alongside<F: Future>(
     pending: &mut Vec<Pending>,
     mut future: Pin<&mut F>,
@@ -66,7 +66,7 @@ pub(super) async fn alongside<F: Future>(
     (output, answers)
 }
 
-/// What became of a message that was sent.
+/// The answer to a message that was sent.
 pub(super) fn answered(
     resources: &Resources,
     ask: AskId,

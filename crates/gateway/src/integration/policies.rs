@@ -116,8 +116,8 @@ fn claims(request: &Request, field: &str) -> Option<json::Document<'static>> {
     claims_of(token)
 }
 
-/// What an interceptor service may know of the request besides its parts. Source: Choreo Connect's `InvocationContext`;
-/// names of Envoy's clusters mean nothing here.
+/// Data about the request, besides its parts, for an interceptor service. Source: Choreo Connect's `InvocationContext`;
+/// names of Envoy's clusters do not apply here.
 fn invocation(
     request: &Request,
     target: &[u8],

@@ -1,4 +1,4 @@
-//! The response to the client, made of what mediation or an upstream returned.
+//! The response to the client, from the result of mediation or of an upstream.
 
 use mediation::{BodyUse, Message, PlainHead, PropertyScope, Source};
 use model::Fault;
@@ -16,7 +16,7 @@ use crate::message::{Head, RequestCopy};
 use crate::tasks::boxed::boxed;
 use crate::worker::Worker;
 
-/// What an upstream returned.
+/// An upstream's response.
 pub(super) struct Returned {
     pub(super) head: Box<Head>,
     /// `None`: the body is empty.
@@ -139,7 +139,7 @@ const REQUEST_FIELDS: [&str; 20] = [
     "user-agent",
 ];
 
-/// That of a response; of a request that is returned to its client, the other fields remain, as in Synapse.
+/// The head of a response; of a request that is returned to its client, the other fields remain, as in Synapse.
 fn response_head(worker: &Worker, head: Box<dyn mediation::Head>) -> Box<Head> {
     let request = match head.into_any().downcast::<Head>() {
         Ok(head) => return head,

@@ -1,4 +1,4 @@
-//! A run of mediation with what its host does for it: exchanges, bodies and timers.
+//! A run of mediation with its I/O: exchanges, bodies and timers.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -35,7 +35,7 @@ use crate::tasks::boxed::boxed;
 use crate::worker::Worker;
 use crate::worker::compiled::{Compiled, Stall};
 
-/// What a run has for its client.
+/// Result of a run for its client.
 pub(super) enum Outcome {
     Respond(Box<Message>, Source),
     /// An empty 202, and the run goes on.
@@ -45,13 +45,13 @@ pub(super) enum Outcome {
     Done,
 }
 
-/// A run, and what its messages are charged for.
+/// A run, and the bytes charged for its messages.
 struct Charged {
     run: Box<Run>,
     charge: Charge,
 }
 
-/// A run on a thread for heavy work. If nobody waits for it any more, it is dropped there.
+/// A run on a thread for heavy work. Dropped there if its request has ended.
 struct Away {
     of: Option<Charged>,
     environment: RunEnvironment,
@@ -71,7 +71,7 @@ impl Drop for Away {
     }
 }
 
-/// A run, what it waits for, and the bodies that stream meanwhile.
+/// A run, the events that it waits for, and the bodies that stream meanwhile.
 pub(super) struct Session {
     pub(super) worker: Rc<Worker>,
     pub(super) revision: Rc<Compiled>,
@@ -97,16 +97,16 @@ pub(super) struct Session {
 }
 
 impl Charged {
-    /// Charges what the messages use now.
+    /// Charges the bytes that the messages use now.
     ///
     /// # Errors
-    /// There is no room for it: the run ends.
+    /// The bytes do not fit the limits: the run ends.
     fn settle(&mut self) -> Result<(), Box<Fault>> {
         let bytes = usize::try_from(self.run.bytes_used()).unwrap_or(usize::MAX);
         self.charge.resize(bytes).map_err(|_| Holding::exhausted())
     }
 
-    /// What it is charged for, and what there is no room for. `None`: everything is charged.
+    /// Bytes charged, and bytes that lack room. `None`: everything is charged.
     fn lacking(&mut self) -> Option<(usize, usize)> {
         self.settle().is_err().then(|| {
             let bytes = usize::try_from(self.run.bytes_used()).unwrap_or(usize::MAX);
@@ -236,7 +236,7 @@ impl Session {
         }
     }
 
-    /// The next event. What takes long runs on a thread for heavy work.
+    /// The next event. Long steps run on a thread for heavy work.
     async fn next<B: RequestBody>(
         &mut self,
         client: &mut Option<Waiting<'_, B>>,
@@ -254,7 +254,7 @@ impl Session {
         if !matches!(event, Event::Heavy) {
             return Ok(event);
         }
-        // Its charge goes with it: a client that leaves does not end the work.
+        // The charge moves with the run: a client that leaves does not end the work.
         let mut away = Away { of: self.run.take(), environment: self.environment.clone() };
         bump(&self.worker.tally.heavy_work);
         let (done, answers) = {
@@ -280,10 +280,10 @@ impl Session {
         Ok(event)
     }
 
-    /// Waits until there is room for what the messages of the run use.
+    /// Waits until the bytes that the messages of the run use fit the limits.
     ///
     /// # Errors
-    /// There is none in time, or nobody waits for the run; or the client left.
+    /// There is not enough room in time, or no client waits for the run; or the client left.
     async fn wait_for_room<B: RequestBody>(
         &mut self,
         client: &mut Option<Waiting<'_, B>>,
@@ -393,7 +393,8 @@ impl Session {
         sender
     }
 
-    /// For a message to which SOAP faults are failures. What is left to the run is shared by all that are sent at once.
+    /// The checks of a message for which SOAP faults are failures. All messages sent at once share the rest of the
+    /// run's budget.
     fn checks(&mut self, ask: AskId) -> Option<Rc<Checks>> {
         self.charge_checks();
         let run = &self.run.as_ref()?.run;
@@ -457,7 +458,7 @@ impl Session {
         client: &mut Option<Waiting<'_, B>>,
     ) -> Result<Result<Option<Bytes>, Failure>, Box<Fault>> {
         match (source, client) {
-            // What is left of a body that was sent, if only in part, is no body.
+            // The rest of a body that was sent, even in part, counts as no body.
             (Source::Request, Some(waiting)) if waiting.client.can_restart() => {
                 let held = waiting.hold(&self.worker, &self.holding, self.stall()).await?;
                 Ok(Ok(Some(held)))
@@ -484,7 +485,7 @@ impl Session {
     }
 }
 
-/// Whatever ends it, what it borrowed is released.
+/// Releases borrowed memory, however the session ends.
 impl Drop for Session {
     fn drop(&mut self) {
         while let Some(stream) = self.streams.take(|_| true) {

@@ -18,7 +18,7 @@ use crate::worker::compiled::Stall;
 pub(super) struct Waiting<'c, B> {
     pub(super) client: &'c mut B,
     pub(super) framing: BodyFraming,
-    /// Of a request whose body has not come: it counts until the body is used.
+    /// The place of a request whose body has not come: it counts until the body is used.
     pub(super) early_upload: Places,
     /// Until the head of its response, unless the client is waited for.
     pub(super) turn: Option<Pass>,
@@ -28,7 +28,7 @@ impl<B: RequestBody> Waiting<'_, B> {
     /// Reads the client's body.
     ///
     /// # Errors
-    /// The client's, or there is no room.
+    /// The client's error, or the body lacks room.
     pub(super) async fn hold(
         &mut self,
         worker: &Worker,

@@ -13,8 +13,8 @@ use crate::body::{Lend, poll_read};
 use crate::tasks::watch::Watch;
 use crate::worker::Worker;
 
-/// Shuts down the sending side, and drops what the client still sends, so that the last response, or GOAWAY, is not lost to a
-/// reset. Limited in time and bytes. Source: RFC 9112 section 9.6.
+/// Shuts down the sending side, and drops data that the client still sends, so that the last response, or GOAWAY, is
+/// not lost to a reset. Limited in time and bytes. Source: RFC 9112 section 9.6.
 pub(super) async fn linger(
     worker: &Worker,
     stream: &mut Stream,

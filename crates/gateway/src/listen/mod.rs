@@ -34,7 +34,7 @@ use crate::tasks::watch::within;
 use crate::worker::Worker;
 use crate::worker::compiled::Live;
 
-/// A listener: its protocol, and what its requests are for.
+/// A listener: its protocol, and the services of its requests.
 #[derive(Clone, Debug)]
 pub(crate) struct Listener {
     pub(crate) protocol: Protocol,
@@ -179,7 +179,8 @@ async fn shake_hands(worker: &Worker, tcp: TcpStream, protocol: Protocol) -> Opt
     }
 }
 
-/// Whoever operates a client has no other way to learn why its certificate is not accepted. The log counts repeated lines.
+/// Logs why a client's certificate is not accepted: its operator has no other way to learn that. The log counts
+/// repeated lines.
 fn log_certificate(error: &std::io::Error) {
     let error = error.get_ref().and_then(|error| error.downcast_ref::<rustls::Error>());
     if let Some(error @ rustls::Error::InvalidCertificate(_)) = error {

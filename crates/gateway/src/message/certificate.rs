@@ -22,7 +22,7 @@ pub(crate) struct ClientCertificate {
     pub(crate) hash: [u8; 32],
     /// The certificate, and those of its issuers that came with it.
     chain: Vec<CertificateDer<'static>>,
-    /// What the lists of APIs say of it.
+    /// Results of the lists of APIs for the certificate.
     judged: RefCell<Vec<(Arc<Trust>, AcceptedFor)>>,
     base64: OnceCell<String>,
 }
@@ -58,7 +58,7 @@ impl ClientCertificate {
     }
 }
 
-/// What a trusted proxy says of the certificate of its client.
+/// The certificate of its client that a trusted proxy forwards.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Forwarded {
     /// Nothing, since no field counts: that of the handshake does.

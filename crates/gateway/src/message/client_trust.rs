@@ -1,6 +1,6 @@
 //! The client certificates that APIs accept (`x-penstock-client-certificates`).
 //!
-//! Compiled when an API is loaded. What a list says of a certificate is decided once for each connection.
+//! Compiled when an API is loaded. Each list judges a certificate once for each connection.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -30,7 +30,8 @@ pub(crate) struct AcceptedFor {
 }
 
 impl Trusts {
-    /// Those of `previous` that are the same are kept, with what connections know of them.
+    /// Compiles the lists of `routes`. Equal lists of `previous` are kept, with the results that connections have for
+    /// them.
     pub(crate) fn compile(routes: &Routes, previous: Option<&Self>) -> Arc<Self> {
         let lists = routes.apis().filter_map(|routes| routes.api.client_trust.as_ref());
         let compiled = |source: &Arc<ClientTrust>| {
@@ -53,7 +54,7 @@ impl Trust {
         Arc::new(Self { source: Arc::clone(source), production, sandbox })
     }
 
-    /// What the lists say of a certificate with this hash, the first one of `chain`, at `now_s`.
+    /// The lists' result for a certificate with this hash, the first one of `chain`, at `now_s`.
     pub(crate) fn judge(
         &self,
         hash: &[u8; 32],

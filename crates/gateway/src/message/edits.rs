@@ -6,9 +6,9 @@ use wire::http1::{Field, Known, KnownSet, write};
 /// but in [`Outgoing`](super::Outgoing): one message may go to several targets.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HeadEdits {
-    /// Of a response.
+    /// The new status of a response.
     status: Option<u16>,
-    /// Of the status line.
+    /// The reason phrase of the status line.
     reason: Option<Box<[u8]>>,
     /// Whether a request's query is replaced by `query`.
     has_query: bool,
@@ -31,13 +31,13 @@ impl HeadEdits {
         self.lines.clear();
     }
 
-    /// Its memory, in bytes.
+    /// Allocated bytes.
     pub(crate) fn capacity(&self) -> usize {
         let bytes = self.removed_names.capacity().saturating_add(self.lines.capacity());
         bytes.saturating_add(self.query.capacity())
     }
 
-    /// The new status. Its reason phrase is the standard one, unless it has one of its own.
+    /// The new status. The reason phrase is the standard one, unless [`Self::reason`] is set.
     pub(crate) fn status(&self) -> Option<u16> {
         self.status
     }
@@ -54,7 +54,7 @@ impl HeadEdits {
         self.status = Some(status);
     }
 
-    /// Replaces a request's query by what is written here; by none if nothing is.
+    /// Replaces a request's query by the text written to the result; removes it if that stays empty.
     pub(crate) fn new_query(&mut self) -> &mut Vec<u8> {
         self.has_query = true;
         self.query.clear();

@@ -33,15 +33,16 @@ pub(crate) struct ForwardedCertificates {
     /// `None`: no field counts.
     field: Option<Arc<CertificateField>>,
     accepted: RefCell<Known>,
-    /// Apart: whoever has none that is accepted makes nobody's to be verified again.
+    /// Separate, so that clients without an accepted certificate cannot evict accepted ones.
     rejected: RefCell<Known>,
 }
 
-/// In two generations. When the newer one is full, the older one goes, with what was not used meanwhile.
+/// Results in two generations. When the newer one is full, the older one is dropped, with the entries not used
+/// meanwhile.
 struct Known {
     newer: Generation,
     older: Generation,
-    /// Of the newer one.
+    /// Bytes of the newer generation.
     bytes: usize,
     generation_bytes_max: usize,
 }
@@ -63,7 +64,7 @@ impl ForwardedCertificates {
         }
     }
 
-    /// What the peer of `request` says of its client, if it is a trusted proxy.
+    /// The client's certificate that the peer of `request` forwards, if the peer is a trusted proxy.
     pub(crate) fn of(&self, request: &Request, now_s: u64) -> Forwarded {
         let Some(field) = self.field.as_ref().filter(|_| request.peer.trusted) else {
             return Forwarded::Absent;
@@ -98,7 +99,7 @@ impl ForwardedCertificates {
         found
     }
 
-    /// Removes what any client sends in the field, and adds the certificate if upstreams get it.
+    /// Removes the field that any client sends, and adds the certificate if upstreams get it.
     pub(crate) fn write(&self, request: &Request, edits: &mut HeadEdits) {
         let Some(field) = &self.field else { return };
         edits.remove(field.name.as_bytes());

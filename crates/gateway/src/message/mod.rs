@@ -31,7 +31,7 @@ pub(crate) struct Request {
     pub(crate) bytes: Vec<u8>,
     pub(crate) head: RequestHead,
     pub(crate) peer: Rc<Peer>,
-    /// Of the client of a trusted proxy.
+    /// The certificate that a trusted proxy forwards for its client.
     pub(crate) forwarded: Forwarded,
     /// Whether it came over TLS.
     pub(crate) secure: bool,
@@ -80,7 +80,8 @@ impl Request {
         certificate.map_or_else(AcceptedFor::default, |it| it.accepted_for(trust, now_s))
     }
 
-    /// The client's address. Of a trusted proxy: the last address in `X-Forwarded-For` that is not one of a trusted proxy.
+    /// The client's address. If the peer is a trusted proxy: the last address in `X-Forwarded-For` that is not one of a
+    /// trusted proxy.
     pub(crate) fn client_address(&self, trusted: &[(IpAddr, u8)]) -> IpAddr {
         let peer = &self.peer;
         if !peer.trusted {
@@ -99,7 +100,7 @@ pub(crate) struct RequestCopy {
     pub(crate) bytes: Vec<u8>,
     pub(crate) head: RequestHead,
     pub(crate) edits: HeadEdits,
-    /// Of the path: the part that names the service.
+    /// Length of the part of the path that names the service.
     pub(crate) prefix_len: usize,
     pub(crate) remote_address: Option<IpAddr>,
 }
@@ -113,7 +114,7 @@ impl RequestCopy {
         self.remote_address = Some(request.peer.address);
     }
 
-    /// Its memory, in bytes.
+    /// Allocated bytes.
     pub(crate) fn capacity(&self) -> usize {
         self.bytes.capacity().saturating_add(self.edits.capacity())
     }
@@ -122,7 +123,7 @@ impl RequestCopy {
 /// A response head with its own bytes, and changes to it. Lent by the worker.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Head {
-    /// What the upstream sent; `parsed` holds offsets into it. Empty for the gateway's own.
+    /// The bytes from the upstream; `parsed` holds offsets into them. Empty for the gateway's own responses.
     pub(crate) bytes: Vec<u8>,
     pub(crate) parsed: ResponseHead,
     pub(crate) edits: HeadEdits,
@@ -169,7 +170,7 @@ impl Head {
         }
     }
 
-    /// Its memory, in bytes.
+    /// Allocated bytes.
     pub(crate) fn capacity(&self) -> usize {
         self.bytes.capacity().saturating_add(self.edits.capacity())
     }

@@ -29,13 +29,13 @@ pub(crate) struct Outgoing<'a> {
     pub(crate) upgrade: Option<&'a [u8]>,
     /// The upstream has to accept the key of the WebSocket handshake, which is the gateway's: its client has none.
     pub(crate) has_own_key: bool,
-    /// Its sender accepts trailers, which gRPC servers require (RFC 9110 section 10.1.4).
+    /// The client accepts trailers, which gRPC servers require (RFC 9110 section 10.1.4).
     pub(crate) wants_trailers: bool,
-    /// Its connection is not used again.
+    /// The connection is not used again.
     pub(crate) closes: bool,
     /// The request line has the whole URL: the endpoint is reached through a forward proxy.
     pub(crate) is_absolute: bool,
-    /// The request line says HTTP/1.0. The body has a known length, and the connection is not used again.
+    /// The request line has HTTP/1.0. The body has a known length, and the connection is not used again.
     pub(crate) is_http10: bool,
 }
 
@@ -45,7 +45,7 @@ pub enum Repetition {
     /// If its method is idempotent. Source: RFC 9110 section 9.2.2.
     #[default]
     ByMethod,
-    /// If a reused connection ended without a response, whatever its method: repeating it does no harm.
+    /// If a reused connection ended without a response, regardless of the method: repeating it does no harm.
     Harmless,
     /// Never, since it contains a value that the server accepts once, such as a code or a refresh token. It is sent on
     /// a new connection: an idle one could end before the server reads the request.
@@ -90,7 +90,7 @@ impl<'a> Outgoing<'a> {
         is_grpc(fields.find(|field| field.known == Known::ContentType), self.bytes)
     }
 
-    /// One of the gateway's own. `target`: path and query.
+    /// A request of the gateway's own. `target`: path and query.
     pub(crate) fn own(
         method_name: &'a [u8],
         target: &'a [u8],

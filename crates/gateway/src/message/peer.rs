@@ -1,4 +1,4 @@
-//! The client's address, and what follows from it.
+//! The client's address, and values derived from it.
 
 use std::cell::OnceCell;
 use std::net::{IpAddr, SocketAddr};
@@ -13,7 +13,7 @@ use crate::shares::share::Share;
 
 use super::certificate::{CERTIFICATE_FIELD, ClientCertificate};
 
-/// What the requests of a listener are for.
+/// The services that a listener's requests are for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Serves {
     /// The APIs of OpenAPI files.
@@ -29,7 +29,7 @@ pub(crate) enum Serves {
 #[derive(Debug)]
 pub(crate) struct Peer {
     pub(crate) address: IpAddr,
-    /// Of `address`.
+    /// The port of `address`.
     pub(crate) port: u16,
     /// See [`Self::is_own`].
     pub(crate) own: OnceCell<bool>,
@@ -88,12 +88,12 @@ impl Peer {
         *self.own.get_or_init(|| connections.contains(SocketAddr::new(self.address, self.port)))
     }
 
-    /// Its client, if that has a share of its own.
+    /// The network of the peer's client, if that has a share of its own.
     pub(crate) fn network(&self) -> Option<u128> {
         self.connection.as_ref().map(ClientConnection::network)
     }
 
-    /// What its client holds over all its connections; `None` for a trusted proxy.
+    /// The share of the peer's client, over all its connections; `None` for a trusted proxy.
     pub(crate) fn share(&self) -> Option<&Share> {
         self.connection.as_ref().map(ClientConnection::share)
     }

@@ -1,4 +1,4 @@
-//! What exchanges borrow from their worker: time, deadlines, buffers and heads. Knows no stage and no protocol.
+//! Resources of a worker that exchanges use: time, deadlines, buffers and heads. Independent of stages and protocols.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -75,7 +75,7 @@ impl Resources {
         self.coarse.get()
     }
 
-    /// Both clocks now, for what must not be late.
+    /// Both clocks now, for decisions that must not be late.
     pub(crate) fn exact(&self) -> Now {
         self.clock.now()
     }

@@ -127,7 +127,7 @@ async fn read(
     if let 301 | 302 | 303 | 307 | 308 = status {
         let location = response.head.parsed.find(Known::Location);
         let location = location.map(|field| field.value.of(&response.head.bytes));
-        // Its query may hold secrets.
+        // The query may hold secrets.
         let location =
             location.unwrap_or_default().split(|byte| matches!(byte, b'?' | b'#')).next();
         let location = String::from_utf8_lossy(location.unwrap_or_default()).into_owned();

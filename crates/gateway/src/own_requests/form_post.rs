@@ -13,7 +13,7 @@ pub(crate) struct Form<'a> {
     pub(crate) url: &'a str,
     /// Id and secret, for HTTP Basic, unless they are in the form.
     pub(crate) client: Option<(&'a str, &'a [u8])>,
-    /// The address of whoever has sent what is in the form, such as a password. Servers slow guesses by it.
+    /// The address of the client that sent the credentials in the form, such as a password. Servers slow guesses by it.
     pub(crate) sender: Option<IpAddr>,
     /// The encoded form.
     pub(crate) text: &'a str,
@@ -24,10 +24,10 @@ pub(crate) struct Form<'a> {
     pub(crate) total_ms: u32,
 }
 
-/// Why there is no successful response. No text contains a part of the form or of the response.
+/// Reason for the lack of a successful response. No text contains a part of the form or of the response.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Problem {
-    /// Of a password, a code or a token.
+    /// The server rejects a password, a code or a token.
     #[error("the server rejects the grant")]
     Grant,
     #[error("status 401: the server rejects `client_id` and `client_secret`")]
@@ -61,7 +61,7 @@ impl From<Problem> for String {
 /// The body of a successful response.
 ///
 /// # Errors
-/// What went wrong.
+/// The problem, without parts of the form or the response.
 pub(crate) async fn send(
     worker: &Worker,
     revision: &Compiled,

@@ -21,7 +21,7 @@ impl OwnBody {
         Self { held, watch: resources.watches.add() }
     }
 
-    /// No body, and the watch of what waits.
+    /// An empty body, with the watch of the waiting task.
     pub(crate) fn empty(watch: &Rc<Watch>) -> Self {
         Self { held: Held::default(), watch: Rc::clone(watch) }
     }

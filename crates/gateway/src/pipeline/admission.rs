@@ -165,7 +165,8 @@ impl<'a> Shares<'a> {
     }
 
     /// A place in each share, as soon as there is one. The slowest requests of an API give way to one that waits for a
-    /// place in it, those of all APIs to one that waits for any; nobody gives way to a client's own.
+    /// place in it, and the slowest of all APIs to one that waits for any; no request gives way in a client's own
+    /// share.
     async fn wait<C: Client>(
         &self,
         worker: &Worker,

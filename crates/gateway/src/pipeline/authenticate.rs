@@ -1,7 +1,7 @@
 //! Authentication and authorisation of an exchange: who calls, and may they?
 //!
-//! Life of a request: route -> **authenticate** -> **authorise** -> throttle. What a credential means, and what a
-//! caller may do, is decided in `stages`; here questions are asked, and failures recorded.
+//! Life of a request: route -> **authenticate** -> **authorise** -> throttle. The meaning of a credential, and the
+//! permissions of a caller, are decided in `stages`; this module asks the questions, and records failures.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -24,8 +24,8 @@ use crate::worker::ask::Outcome;
 use crate::worker::backend_jwt::Asserted;
 use crate::worker::compiled::Compiled;
 
-/// The caller. `None`: there is no credential, and none is needed. If only the network can tell whose a token is, the request
-/// waits for that.
+/// The caller. `None`: the request has no credential, and needs none. If a token has to be looked up over the network,
+/// the request waits for that.
 ///
 /// # Errors
 /// [`Fault::Denied`], or the client left while it waited.
@@ -114,7 +114,7 @@ async fn rejected<C: Client>(
     let fault = reject(&mut exchange.record, failure);
     let is_token = |denial| matches!(denial, Denial::InvalidCredentials | Denial::ExpiredToken);
     match (presented, &*fault) {
-        // Its challenge has the scheme of the request.
+        // The challenge has the scheme of the request.
         (Presented::Proven(_), Fault::Denied(denial)) if is_token(*denial) => {
             Fault::Denied(Denial::InvalidBoundToken).into()
         }
@@ -129,7 +129,7 @@ fn refuse(record: &mut Record, refused: Refused) -> Box<Fault> {
     }
 }
 
-/// Whether the caller may use the operation. Returns what that uses.
+/// Whether the caller may use the operation. Returns the limits that the request uses.
 ///
 /// # Errors
 /// [`Fault::Denied`].
@@ -197,7 +197,7 @@ fn granted(
     Ok(grant)
 }
 
-/// Signs what says to the upstream who the caller is, if that is configured.
+/// Signs the assertion that identifies the caller to the upstream, if that is configured.
 pub(super) fn assert_caller(
     exchange: &Exchange<'_>,
     revision: &Compiled,

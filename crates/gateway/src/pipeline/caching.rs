@@ -1,8 +1,8 @@
-//! What passes through the response cache.
+//! Requests and responses that pass through the response cache.
 //!
 //! Life of a request: admit -> mediate (**look up**) -> forward -> mediate (**conclude**) -> deliver. Requests are
-//! authenticated and authorised before they come here. What is stored is what passes to the client: a [`Tap`] copies it,
-//! and stores it after its last byte. Stale responses with an `ETag` are validated instead of fetched.
+//! authenticated and authorised before they come here. The stored response is the one sent to the client: a [`Tap`]
+//! copies it, and stores it after the last byte. Stale responses with an `ETag` are validated instead of fetched.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::exchange::response::{Body, Response};
 use crate::message::{Framing, Head, HeadEdits, Request};
 use crate::worker::Worker;
 
-/// What the cache says to a request.
+/// Result of a look-up in the cache.
 pub(crate) enum Looked {
     /// The stored response.
     Hit(Box<Response>),
@@ -44,7 +44,7 @@ pub(crate) struct Caching {
     is_personal: bool,
     /// How long responses are stored that do not say it, in seconds.
     default_s: u64,
-    /// Those of the cache when the request came.
+    /// The cache's number of invalidations when the request came.
     invalidations: u64,
 }
 
@@ -106,7 +106,7 @@ fn is_conditional(request: &Request) -> bool {
     names.iter().any(|name| rules::request_values(request, name.as_bytes()).next().is_some())
 }
 
-/// Two requests with one key differ at most in what `Vary` names.
+/// The key of a request. Two requests with one key differ at most in the fields that `Vary` names.
 fn key(routes: &ApiRoutes, set: usize, request: &Request, secure: bool) -> Key {
     let (head, bytes) = (&request.head, request.bytes.as_slice());
     let mut key = Vec::with_capacity(64);
@@ -172,7 +172,7 @@ impl Caching {
         response
     }
 
-    /// A response as it is stored: without what the gateway adds itself.
+    /// The response to be stored: without the fields that the gateway adds itself.
     fn stored(&self, request: &Request, head: &Head, body: Bytes, freshness: Freshness) -> Stored {
         let mut lines = Vec::new();
         for (name, value) in head.fields(Framing::Length(0)) {
@@ -226,7 +226,7 @@ impl Caching {
     }
 }
 
-/// Forgets what is stored for the target of an unsafe request that succeeded. Source: RFC 9111 section 4.4.
+/// Removes the stored responses for the target of an unsafe request that succeeded. Source: RFC 9111 section 4.4.
 pub(super) fn invalidate(worker: &Worker, routes: &ApiRoutes, request: &Request, status: u16) {
     if request.head.method().is_safe() || !(200..400).contains(&status) {
         return;
@@ -245,7 +245,7 @@ struct Recorder {
     body: Vec<u8>,
     /// Bytes of the cache that are taken.
     reserved: usize,
-    /// Those of the cache when the request came.
+    /// The cache's number of invalidations when the request came.
     invalidations: u64,
 }
 

@@ -49,7 +49,7 @@ pub(super) async fn deliver<C: Client>(
         && let Some(own) = exchange.fault(&fault, delivery.statuses)
         && let Err(fault) = send(exchange, client, own, delivery).await
     {
-        // Nobody is left to get another response.
+        // No client is left to get another response.
         exchange.fault(&fault, delivery.statuses);
     }
     client.watch().has(Place::None);
@@ -140,7 +140,7 @@ struct Sending<'a> {
     response: &'a mut Response,
     is_bodiless: bool,
     stall: Stall,
-    /// How fast the client takes what is there.
+    /// How fast the client takes available data.
     pace: Pace,
 }
 
@@ -211,7 +211,7 @@ impl Sending<'_> {
     }
 }
 
-/// Sends what there is of `source`, seen by the tap if there is one.
+/// Sends the available data of `source`, seen by the tap if there is one.
 fn poll_tapped<C: Client, S: Source>(
     cx: &mut Context<'_>,
     client: &mut C,

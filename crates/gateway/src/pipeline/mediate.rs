@@ -1,4 +1,4 @@
-//! Mediation of an exchange: what the gateway changes of a request before it is forwarded, and of the response.
+//! Mediation of an exchange: changes of the request before it is forwarded, and of the response.
 //!
 //! Life of a request: admit -> **mediate** -> forward -> **mediate** -> deliver. Most exchanges are forwarded as they
 //! are, but for a few header fields; others pass through the response cache. The messages of services and of operations
@@ -22,7 +22,7 @@ use crate::shares::share::Admitted;
 use crate::tasks::boxed::boxed;
 use crate::worker::compiled::Compiled;
 
-/// What becomes of a request.
+/// Result of the mediation of a request.
 pub(crate) enum Mediated {
     /// It is forwarded with these changes, and perhaps the cache looks at its response.
     Forward { edits: Box<HeadEdits>, caching: Option<Box<Caching>> },
@@ -100,7 +100,7 @@ pub(super) fn mediate_response(
     })
 }
 
-/// Whether the upstream gets something that says who the client is, so that its response may be for that client only.
+/// Whether the upstream gets data that identifies the client, so that its response may be for that client only.
 fn is_personal(request: &Request, api: &Api) -> bool {
     const PERSONAL: [Known; 5] = [
         Known::Authorization,

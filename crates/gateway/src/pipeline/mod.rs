@@ -107,7 +107,7 @@ fn forwarding<'r>(
     }
 }
 
-/// What is forwarded.
+/// The forwarded request.
 fn outgoing<'r>(
     exchange: &Exchange<'r>,
     route: &'r Route<'_>,

@@ -24,7 +24,7 @@ pub(crate) enum Routed<'a> {
     Login,
 }
 
-/// Finds what serves a request on its listener.
+/// Finds the API and operation, or the service, of a request on its listener.
 ///
 /// # Errors
 /// [`Fault::Denied`].
@@ -86,7 +86,7 @@ fn allowed(request: &Request, methods: impl FnOnce() -> MethodSet) -> Option<Str
     (!is_mediated).then(|| format!("Allow: {all}\r\n"))
 }
 
-/// Finds the operation, and records what is known of it even if there is none.
+/// Finds the operation, and records the API even if none of its operations matches.
 ///
 /// # Errors
 /// [`Fault::Denied`].
@@ -112,7 +112,7 @@ fn operation<'a, 'e: 'a>(
     record.api = Some(Rc::clone(&api.account));
     record.operation = found.ok();
     let state = match routes.api.lifecycle {
-        // What was not published yet is for internal keys: `authorise` checks it.
+        // An API that was not published yet is for internal keys: `authorise` checks it.
         Lifecycle::Created | Lifecycle::Published | Lifecycle::Deprecated => Ok(()),
         Lifecycle::Blocked => Err(Denial::ApiBlocked),
         Lifecycle::Retired => Err(Denial::NoApi),

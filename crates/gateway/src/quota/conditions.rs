@@ -16,10 +16,10 @@ use crate::message::Request;
 use crate::message::claims::claims_of;
 use crate::shares::clients::network;
 
-/// What conditions and keys look at.
+/// The parts of a request that conditions and keys read.
 pub(crate) struct Conditions<'r> {
     pub(crate) request: &'r Request,
-    /// Where the token is, if one was verified: what any other says counts for nothing.
+    /// The field of the verified token, if there is one: claims of any other token are ignored.
     pub(crate) token_field: Option<&'r [u8]>,
     pub(crate) address: &'r dyn Fn() -> IpAddr,
     pub(crate) base_path: &'r str,
@@ -28,7 +28,7 @@ pub(crate) struct Conditions<'r> {
     /// The caller, and the claims that are kept of new tokens.
     pub(crate) caller: Option<&'r Caller>,
     pub(crate) kept: &'r Arc<[String]>,
-    /// Those of the token, decoded when a condition first asks, if they are not kept.
+    /// The token's claims, decoded when a condition first asks, if they are not kept.
     pub(crate) claims: OnceCell<Option<Document<'static>>>,
 }
 
@@ -49,7 +49,7 @@ impl Conditions<'_> {
         is_met != condition.is_inverted
     }
 
-    /// Appends what the request has for each part of a key, so that no two combinations of values look the same.
+    /// Appends the request's value for each part of a key, so that no two combinations of values look the same.
     pub(crate) fn write(&self, parts: &[KeyPart], out: &mut Vec<u8>) {
         for part in parts {
             match (part, self.user) {

@@ -1,4 +1,5 @@
-//! Deny policies: who may not call, whatever their plans. Checked when the caller is known, as in WSO2.
+//! Deny policies: conditions under which callers are denied, regardless of their plans. Checked when the caller is
+//! known, as in WSO2.
 
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -18,7 +19,7 @@ pub(crate) struct DenyTable {
 }
 
 impl DenyTable {
-    /// `None`: nobody is denied.
+    /// `None`: no caller is denied.
     pub(crate) fn compile(policies: &[Deny]) -> Option<Self> {
         let mut table = Self::default();
         for policy in policies {

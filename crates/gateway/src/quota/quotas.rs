@@ -1,4 +1,4 @@
-//! Subscriptions and quotas: what a revision compiles of them, and what an exchange records of them.
+//! Subscriptions and quotas: their compiled form in a revision, and their record in an exchange.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -23,10 +23,10 @@ pub(crate) struct Quotas {
     services: Arc<ServiceQuotas>,
 }
 
-/// What follows from plans and APIs alone.
+/// Rules that depend on plans and APIs alone.
 #[derive(Debug)]
 struct Rules {
-    /// `None`: nobody is denied.
+    /// `None`: no caller is denied.
     deny: Option<DenyTable>,
     /// By slot in the routes.
     apis: Vec<Option<ApiPlans>>,
@@ -43,10 +43,10 @@ struct ServiceQuotas {
 
 #[derive(Debug, Default)]
 struct ApiPlans {
-    /// Those of all its requests. An API has one at most.
+    /// The plans for all requests of the API. An API has one at most.
     all: Vec<PlanUse>,
     operations: Vec<Option<PlanUse>>,
-    /// Those of its production and sandbox endpoints.
+    /// The plans of the API's production and sandbox endpoints.
     backend: [Option<PlanUse>; 2],
 }
 
@@ -92,7 +92,7 @@ impl Quotas {
         &self.services.diagnostics
     }
 
-    /// `None`: nobody is denied.
+    /// `None`: no caller is denied.
     pub(crate) fn deny(&self) -> Option<&DenyTable> {
         self.rules.deny.as_ref()
     }
@@ -111,7 +111,7 @@ impl Quotas {
         Some(&plans.all)
     }
 
-    /// What requests to the endpoints of this type use, whoever sends them.
+    /// The plan of requests to the endpoints of this type, from all clients.
     pub(crate) fn backend(&self, routes: &ApiRoutes, key_type: KeyType) -> Option<PlanUse> {
         let [production, sandbox] = self.rules.apis.get(routes.slot as usize)?.as_ref()?.backend;
         match key_type {
@@ -197,13 +197,13 @@ impl ApiPlans {
     }
 }
 
-/// What is recorded of the limits that apply to a request.
+/// The record of the limits that apply to a request.
 #[derive(Debug, Default)]
 pub(crate) struct Quota {
     /// The limit that refused it, or the one of which least is left.
     limit: Option<Allowance>,
     is_refused: bool,
-    /// What is counted when it is known.
+    /// Quantities that are counted once they are known.
     later: Vec<Later>,
     /// The bytes that were counted.
     settled: Cell<u64>,
@@ -230,7 +230,7 @@ impl Quota {
         }
     }
 
-    /// Adds what the response reports. Returns how many limits it says nothing to.
+    /// Adds the quantities that the response reports. Returns the number of limits whose quantity is missing.
     pub(crate) fn report(&self, head: &Head, plans: &PlanTable, now_ms: u64) -> usize {
         let is_missing = |Later { quantity, counter }: &&Later| {
             let Quantity::Reported(number) = *quantity else { return false };
@@ -245,12 +245,12 @@ impl Quota {
         !self.later.is_empty()
     }
 
-    /// The list of what was counted.
+    /// Takes the list of quantities that were counted later.
     pub(crate) fn take_later(&mut self) -> Vec<Later> {
         std::mem::take(&mut self.later)
     }
 
-    /// Writes the fields that say what is left.
+    /// Writes the fields about the remaining quota.
     ///
     /// Source: draft-ietf-httpapi-ratelimit-headers-10, sections 3 and 4.
     pub(crate) fn write_fields(&self, now_ms: u64, lines: &mut Vec<u8>) {
@@ -310,7 +310,7 @@ fn reported(head: &Head, name: &str) -> Option<u64> {
     is_number.then(|| number().unwrap_or(u64::MAX))
 }
 
-/// At least 1, so that nobody tries again at once.
+/// At least 1, so that no client tries again at once.
 fn wait_s(until_ms: u64, now_ms: u64) -> u64 {
     until_ms.saturating_sub(now_ms).div_ceil(1_000).max(1)
 }

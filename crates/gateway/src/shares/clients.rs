@@ -1,4 +1,4 @@
-//! What each client holds of a worker: connections, requests in progress, uploads that have not begun.
+//! Shares of a worker held by each client: connections, requests in progress, uploads that have not begun.
 //!
 //! A client is an IPv4 address or a /64 of IPv6, as networks are assigned to single users. Trusted proxies have many
 //! clients, and are not limited here. A client is known while it has a connection, so that the table has at most as
@@ -63,7 +63,7 @@ impl Clients {
 }
 
 impl ClientConnection {
-    /// What the client holds over all its connections.
+    /// The client's share, over all its connections.
     pub(crate) fn share(&self) -> &Share {
         &self.client.share
     }

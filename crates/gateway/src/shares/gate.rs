@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 
 use crate::body::request_body::{RequestBody, Unwanted, while_wanted};
 
-/// A count with a limit. Those that find it full may wait in turn.
+/// A count with a limit. Callers that find it full may wait in turn.
 #[derive(Debug, Default)]
 pub(crate) struct Gate {
     passed: Cell<usize>,
@@ -28,7 +28,7 @@ pub(crate) struct Gate {
 pub(crate) struct Pass(Rc<Gate>);
 
 impl Pass {
-    /// Another one for what goes on beside, even above the limit.
+    /// Another place for a concurrent part of the exchange, even above the limit.
     pub(crate) fn again(&self) -> Self {
         self.0.pass()
     }

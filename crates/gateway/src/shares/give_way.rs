@@ -1,8 +1,8 @@
 //! Which exchanges give way where places or memory run out.
 //!
 //! An exchange gives way when it has not moved for `GIVE_WAY_MS`. Clients with more than an even share give way before
-//! others, those that hold up their own exchange before idle tunnels, and those before requests that wait for their
-//! upstream. What a client holds within its share is left to it, unless it is slow, or tunnels that nobody uses.
+//! others; exchanges that their client holds up before idle tunnels, and idle tunnels before requests that wait for
+//! their upstream. A client keeps its places within its share, except for slow exchanges and idle tunnels.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -12,7 +12,7 @@ use base::limits::HELD_SHARE;
 
 use crate::tasks::watch::{GIVE_WAY_US, HeldBody, Place, Watch};
 
-/// What the exchanges of one client have of a gate's places.
+/// The places of a gate that one client's exchanges hold or wait for.
 #[derive(Clone, Copy, Debug, Default)]
 struct Having {
     places: usize,
@@ -22,7 +22,7 @@ struct Having {
 /// The reason for which an exchange does not move. The first gives way first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Idle {
-    /// Its client does not send or read.
+    /// The client does not send or read.
     Slow,
     Tunnel,
     /// It waits for its upstream. The youngest gives way first: the others have waited for their response longer.
@@ -105,8 +105,8 @@ fn idle(watch: &Watch, now_us: u64) -> Option<(Idle, u64)> {
 /// clients that hold no more than its own: so all that wait for each other do not wait for ever, and no client makes room
 /// for itself at the cost of those that hold less.
 ///
-/// - `used`: what a client holds, in bytes.
-/// - `free`: what is left, in bytes.
+/// - `used`: bytes held by a client.
+/// - `free`: bytes that are free.
 pub(crate) fn to_bodies(
     watches: &[Rc<Watch>],
     used: impl Fn(u128) -> usize,
@@ -131,7 +131,7 @@ pub(crate) fn to_bodies(
     bodies.retain(|(_, body, used, _)| {
         *used >= least && body.since_us.saturating_add(GIVE_WAY_US) <= now_us
     });
-    // Those whose clients hold them up go first.
+    // Bodies that their clients hold up go first.
     bodies
         .sort_unstable_by_key(|(_, body, used, _)| (body.lacks > 0, body.since_us, Reverse(*used)));
     for (watch, body, _, lack) in bodies {
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
     use crate::tasks::watch::Watches;
 
-    /// What an exchange does since a time.
+    /// The state of an exchange since a time.
     #[derive(Clone, Copy)]
     enum Does {
         Slow(u64),
@@ -158,7 +158,7 @@ mod tests {
     }
     use Does::{Queues, Slow, Tunnels, Waits};
 
-    /// Of exchanges of a gate, by the client, the numbers of those that give way.
+    /// Checks the numbers of the exchanges of a gate, given by client, that give way.
     #[track_caller]
     fn check(limit: usize, exchanges: &[(u128, Does)], expect: &[usize]) {
         let watches = Watches::default();
@@ -227,8 +227,8 @@ mod tests {
         check(2, &[&two[..], &[(1, Queues)]].concat(), &[]);
     }
 
-    /// Of bodies (client, bytes that are held, bytes that it lacks, since when), the numbers of those that give way.
-    /// `more`: what clients hold besides, by client.
+    /// Checks the numbers of the bodies (client, bytes held, bytes lacking, since when) that give way. `more`: other
+    /// bytes held, by client.
     #[track_caller]
     fn check_bodies(
         free: usize,

@@ -10,18 +10,19 @@ use crate::body::held::HeldBytes;
 use crate::body::request_body::{RequestBody, Unwanted};
 use crate::tasks::watch::Watches;
 
-/// What one client, one API, or the whole worker holds.
+/// Places and bytes held by one client, one API, or the whole worker.
 #[derive(Debug, Default)]
 pub(crate) struct Share {
     /// Requests that were forwarded, until the end of their response. Each holds an upstream connection.
     pub(crate) requests: Rc<Gate>,
     /// Requests that were forwarded without a byte of their body, until the head of their response.
     pub(crate) early_uploads: Rc<Gate>,
-    /// Streams of HTTP/2 that are open, however far their requests are. Those of HTTP/1.1 are limited by its connections.
+    /// Streams of HTTP/2 that are open, regardless of the state of their requests. Requests over HTTP/1.1 are limited
+    /// by the client's connections.
     pub(crate) streams: Rc<Gate>,
     /// Bytes of the heads of these streams.
     pub(crate) head_bytes: Cell<usize>,
-    /// Bytes of held bodies, and of what mediation makes of them: a client's part.
+    /// Bytes of held bodies, and of data that mediation derives from them: a client's part.
     pub(crate) held: HeldBytes,
     /// Opaque tokens that issuers are asked about.
     pub(crate) introspections: Rc<Gate>,
@@ -103,7 +104,7 @@ impl Crowds {
     }
 }
 
-/// What an admitted request holds until the head of the response.
+/// Places that an admitted request holds until the head of the response.
 #[derive(Default)]
 pub(crate) struct Admitted {
     /// If its body had not begun.

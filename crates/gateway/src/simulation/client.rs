@@ -28,7 +28,7 @@ pub(super) struct Client {
     pub(super) leaves_us: Option<u64>,
 }
 
-/// What the reading half of a client tells the writing half.
+/// Progress of the reading half of a client, for the writing half.
 #[derive(Debug, Default)]
 struct Progress {
     /// Responses that are complete.
@@ -48,7 +48,7 @@ pub(super) async fn both(one: impl Future<Output = ()>, other: impl Future<Outpu
     poll_fn(|cx| {
         first = first || one.as_mut().poll(cx).is_ready();
         second = second || other.as_mut().poll(cx).is_ready();
-        // What the second did may be what the first waits for.
+        // The first may wait for an action of the second.
         first = first || one.as_mut().poll(cx).is_ready();
         if first && second { Poll::Ready(()) } else { Poll::Pending }
     })
@@ -71,7 +71,7 @@ pub(super) async fn within<T>(
     .await
 }
 
-/// Longest time in which every exchange of a client ends, whatever goes wrong.
+/// Longest time in which every exchange of a client ends, even after failures.
 const PATIENCE_US: u64 = 200_000_000;
 
 impl Client {
@@ -219,7 +219,7 @@ impl Client {
     }
 }
 
-/// Waits until `condition` holds. Whoever changes it is polled by the same task.
+/// Waits until `condition` holds. The task that polls this changes it.
 pub(super) async fn wait_until(condition: impl Fn() -> bool) {
     poll_fn(|_| if condition() { Poll::Ready(()) } else { Poll::Pending }).await;
 }

@@ -10,7 +10,7 @@ use std::task::{Context, Wake, Waker};
 
 use super::random::Random;
 
-/// What a task plays.
+/// The role of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     Client,

@@ -51,11 +51,11 @@ pub(super) async fn talk(client: &Client, end: Rc<End>) {
         })
         .await;
     };
-    // Its end, or failure, is that of its streams.
+    // The connection ends, or fails, with its streams.
     both(exchanges, async { drop(connection.await) }).await;
 }
 
-/// Changes what HTTP/2 has no form for.
+/// Changes options that HTTP/2 has no form for.
 pub(super) fn adapt(exchange: &mut Exchange) {
     (exchange.http10, exchange.hops, exchange.expects) = (false, false, false);
     let resets = |fault| if fault == ClientFault::Stalls { fault } else { ClientFault::Resets };

@@ -1,4 +1,4 @@
-//! The issuer of tokens: what clients have of it, its server, and what the gateway asks there.
+//! The issuer of tokens: tokens of clients, its server, and the gateway's requests to it.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -23,10 +23,10 @@ use crate::own_requests::fetch;
 use crate::worker::Worker;
 use crate::worker::compiled::Live;
 
-/// What the APIs demand.
+/// The scope that the APIs demand.
 pub(super) const SCOPE: &str = "read";
 
-/// Of the issuer's server.
+/// The port of the issuer's server.
 pub(super) const PORT: u16 = 9_100;
 
 /// No token has another `iss`.
@@ -50,7 +50,7 @@ pub(super) struct Token {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Valid {
     Always,
-    /// Always, but nobody knows if the issuer is unreachable.
+    /// Always, but unverifiable while the issuer is unreachable.
     OnRequest,
     /// Until so many microseconds of the simulation; the same holds.
     Until(u64),
@@ -58,7 +58,7 @@ pub(super) enum Valid {
 }
 
 impl Token {
-    /// One of a few for `service`, so that several requests have the same.
+    /// A token from a few for `service`, so that several requests have the same.
     pub(super) fn plan(service: Service, world: u64, random: &mut Random) -> Option<Self> {
         let holder = random.below(2);
         match service {
@@ -174,10 +174,10 @@ pub(super) fn issuer(has_all_keys: bool) -> Issuer {
     }
 }
 
-/// What the issuer's server was asked.
+/// Requests to the issuer's server.
 #[derive(Debug, Default)]
 pub(super) struct Asked {
-    /// How often it is at this moment, and was in all, by what.
+    /// Requests in progress, and in all, by subject.
     counts: HashMap<String, (usize, usize)>,
     /// It did not answer once.
     was_silent: bool,
@@ -226,7 +226,7 @@ impl Server {
     /// The gateway asks for `what`. Returns how often anything was asked for.
     fn begin(&self, what: &str) -> usize {
         let all = &mut self.asked.borrow_mut().counts;
-        // Its keys change once, and what is known of tokens ends with them.
+        // The issuer's keys change once, which discards cached tokens.
         let most = 1 + usize::from(all.contains_key("keys") && what != "keys");
         let (now, ever) = all.entry(what.to_owned()).or_default();
         (*now, *ever) = (*now + 1, *ever + 1);
@@ -265,7 +265,7 @@ impl Server {
     }
 }
 
-/// What is asked for, and what the server knows about it.
+/// The subject of a request, and the server's response to it.
 fn answer(head: &Head, form: &str) -> (String, String) {
     if head.line == "GET /keys HTTP/1.1" {
         return ("keys".to_owned(), jwks(true));

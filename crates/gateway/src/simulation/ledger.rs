@@ -1,4 +1,4 @@
-//! What was sent, what arrived, and whether that may be.
+//! Sent and received messages, and checks of them.
 
 use super::issuer::{Token, Valid};
 use super::message::{Framing, payload};
@@ -6,7 +6,7 @@ use super::random::Random;
 use super::services::Service;
 use super::sharing::{Sharing, Wants};
 
-/// One request, as its client plans it, and what became of it.
+/// One request, as its client plans it, and its outcome.
 #[derive(Debug)]
 pub(super) struct Exchange {
     pub(super) id: usize,
@@ -20,7 +20,7 @@ pub(super) struct Exchange {
     pub(super) len: usize,
     /// The client waits for a 100.
     pub(super) expects: bool,
-    /// Its `Connection` field names `X-Hop`, which is also a trailer.
+    /// The request's `Connection` field names `X-Hop`, which is also a trailer.
     pub(super) hops: bool,
     pub(super) fault: Option<ClientFault>,
     /// When the client began to write it.
@@ -37,7 +37,7 @@ pub(super) struct Exchange {
     pub(super) outcome: Outcome,
 }
 
-/// What a client does in the middle of a body.
+/// A fault of a client in the middle of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ClientFault {
     Stalls,
@@ -46,7 +46,7 @@ pub(super) enum ClientFault {
     BadChunk,
 }
 
-/// What an upstream got of it, once.
+/// One attempt of a request at an upstream.
 #[derive(Debug, Default)]
 pub(super) struct Attempt {
     /// It is a copy, not the request itself.
@@ -58,7 +58,7 @@ pub(super) struct Attempt {
     pub(super) answered: bool,
     /// Who else may get the response.
     pub(super) sharing: Option<Sharing>,
-    /// Of the resource, when the attempt arrived, or when the upstream last said that the response is valid.
+    /// Version of the resource when the attempt arrived, or when the upstream last confirmed the response as valid.
     pub(super) version: usize,
     /// When that was.
     pub(super) valid_us: u64,
@@ -66,7 +66,7 @@ pub(super) struct Attempt {
     pub(super) changed: Option<usize>,
 }
 
-/// What a client got.
+/// The client's result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// The connection ended first.
@@ -220,7 +220,7 @@ impl Exchange {
         self.own_attempts().any(|attempt| !attempt.complete)
     }
 
-    /// What must be true of every exchange in the end. `all`: this one and the others.
+    /// Checks the invariants of every exchange at the end. `all`: this one and the others.
     pub(super) fn check(&self, all: &[Self], calm: bool) {
         let most = if self.is_idempotent() { self.service.most_attempts() } else { 1 };
         let own = self.own_attempts().count();
@@ -254,7 +254,7 @@ impl Exchange {
         }
     }
 
-    /// What must be true in the end if nothing failed.
+    /// Checks the invariants at the end of a run without failures.
     fn check_calm(&self, own: usize, copies: usize) {
         let is_brief = matches!(self.token, Some(Token { valid: Valid::Until(_), .. }));
         let is_denial = matches!(self.outcome, Outcome::Own { status: 401 | 403, .. });
@@ -286,7 +286,7 @@ impl Exchange {
     }
 }
 
-/// What an upstream does with one request.
+/// An upstream's plan for one request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Answer {
     pub(super) status: u16,
@@ -305,7 +305,7 @@ pub(super) struct Answer {
     pub(super) then: Then,
     /// Who else may get it.
     pub(super) sharing: Option<Sharing>,
-    /// It says that what is stored is valid.
+    /// The response confirms a stored one as valid.
     pub(super) confirms: bool,
 }
 
@@ -329,7 +329,7 @@ pub(super) enum AnswerFault {
     HalfStalls,
 }
 
-/// What happens to an upstream's connection after a response.
+/// The state of an upstream's connection after a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Then {
     Keep,

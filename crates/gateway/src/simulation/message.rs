@@ -90,7 +90,7 @@ impl<'a> Reader<'a> {
         Self { end, buffer: Vec::new(), ended: false, pause_us: 0 }
     }
 
-    /// Whether nothing is left of what was read.
+    /// Whether all bytes read are used.
     pub(super) fn is_empty(&self) -> bool {
         self.buffer.is_empty()
     }
@@ -210,7 +210,7 @@ pub(super) struct Body {
 }
 
 impl Body {
-    /// Its bytes must be a part of `expected`, from its start.
+    /// A body whose bytes must be a part of `expected`, from its start.
     pub(super) fn of(expected: Vec<u8>) -> Self {
         Self { expected: Some(expected), bytes: Vec::new() }
     }

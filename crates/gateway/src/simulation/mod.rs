@@ -1,14 +1,15 @@
 //! The gateway's data plane without sockets or waiting: codec, flow, forward and pipeline run against simulated clients
 //! and upstreams, over connections in memory, with a clock that the simulation sets.
 //!
-//! A seed decides everything: what clients send and upstreams answer, how long bytes travel, where reads and writes are
-//! cut, which connections break, which task runs next. What must hold for every seed:
+//! A seed decides everything: the requests of clients and the responses of upstreams, how long bytes travel, where
+//! reads and writes are cut, which connections break, which task runs next. Invariants for every seed:
 //!
-//! - an upstream gets what the client sent, once (idempotent requests at most twice), or the client gets an error;
-//! - nobody gets bytes of another exchange: each byte shows to which one it belongs;
+//! - an upstream gets the client's request unchanged, once (idempotent requests at most twice), or the client gets an
+//!   error;
+//! - no client or upstream gets bytes of another exchange: each byte shows to which one it belongs;
 //! - a complete response is one that the upstream completed; a client that does nothing wrong gets a response, and is
 //!   never blamed;
-//! - nothing leaks: buffers, deadlines, connections and counters are what they were before.
+//! - nothing leaks: buffers, deadlines, connections and counters return to their initial state.
 //!
 //! A failure prints its seed and everything that happened. `PENSTOCK_SEED=N cargo test -p penstock-gateway --lib
 //! simulation::seeds` runs that seed again. TLS and splicing are not simulated.

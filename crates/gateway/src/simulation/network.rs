@@ -1,4 +1,4 @@
-//! Connections in memory: bytes arrive late, in pieces, or not at all, as the seed decides. What they allocate is not
+//! Connections in memory: bytes arrive late, in pieces, or not at all, as the seed decides. Their allocations are not
 //! counted.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -121,7 +121,7 @@ impl Network {
         self.state().events.keys().next().map(|(at_us, ..)| *at_us)
     }
 
-    /// Moves the time on to `now_us`, at most the time of the next event, and wakes what happens then.
+    /// Moves the time on to `now_us`, at most the time of the next event, and wakes the tasks of events due.
     pub(super) fn advance(&self, now_us: u64) {
         let mut state = self.state();
         state.now_us = now_us;

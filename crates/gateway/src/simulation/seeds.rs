@@ -13,10 +13,10 @@ const FIXED: u64 = 2_500;
 /// A fault that seeds found.
 struct Found {
     fault: &'static str,
-    /// Those that are known. Once the simulation draws differently, they are other schedules. None: a test on sockets has
+    /// Known seeds. Once the simulation draws differently, they produce other schedules. Empty: a test on sockets has
     /// the schedule.
     seeds: &'static [u64],
-    /// What a schedule needs to find it again. At least `SCHEDULES_MIN` of the fixed seeds must have it.
+    /// Condition on a schedule to find the fault again. At least `SCHEDULES_MIN` of the fixed seeds must have it.
     needs: fn(&World) -> bool,
 }
 

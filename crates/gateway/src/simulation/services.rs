@@ -1,4 +1,4 @@
-//! What the simulated gateway serves, and how each service changes what passes through it.
+//! The services of the simulated gateway, and their changes of messages.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ use crate::message::Serves;
 use crate::quota::quotas::Quotas;
 use crate::worker::compiled::{Compiled, Live};
 
-/// What a request is sent to.
+/// The service that a request is sent to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Service {
     /// An API with one endpoint.
@@ -54,7 +54,7 @@ pub(super) const COPIES_PORT: u16 = 9_008;
 const PLAIN: &[Service] = &[Service::One, Service::Turn, Service::Next];
 
 impl Service {
-    /// Those of one world.
+    /// The services of one world.
     pub(super) fn of_world(random: &mut Random) -> &'static [Self] {
         use Service::{Cached, Call, Clone, Held, Jwt, Next, One, Opaque, Policies, Turn};
         match random.below(12) {
@@ -111,7 +111,7 @@ impl Service {
         matches!(self, Self::Policies | Self::Held | Self::Call | Self::Clone)
     }
 
-    /// What a policy adds to requests and to responses.
+    /// Whether a policy adds fields to requests and to responses.
     pub(super) fn adds_fields(self) -> bool {
         matches!(self, Self::Policies | Self::Held)
     }
@@ -148,7 +148,7 @@ impl Exchange {
     }
 }
 
-/// What the gateway serves, compiled.
+/// The configuration of the gateway, compiled.
 struct Served {
     routes: Arc<Routes>,
     integration: Arc<Integration>,
@@ -156,7 +156,7 @@ struct Served {
     quotas: Arc<Quotas>,
 }
 
-/// What the gateway serves first, or after it has fetched the issuer's keys.
+/// The configuration of the gateway at first, or after it has fetched the issuer's keys.
 pub(super) fn compiled(live: Live, has_all_keys: bool) -> Compiled {
     static FIRST: OnceLock<Served> = OnceLock::new();
     static THEN: OnceLock<Served> = OnceLock::new();

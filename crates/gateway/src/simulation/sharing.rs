@@ -3,7 +3,7 @@
 use super::ledger::{Attempt, Exchange, Outcome};
 use super::random::Random;
 
-/// What a request to a cached service asks for.
+/// Details of a request to a cached service.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wants {
     pub(super) resource: usize,
@@ -32,7 +32,7 @@ impl Wants {
     }
 }
 
-/// What an upstream says about the use of its response for others.
+/// An upstream's statement about the use of its response for others.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sharing {
     /// A field that forbids it.
@@ -112,7 +112,7 @@ pub(super) fn answers(all: &mut [Exchange], id: usize, attempt: usize, status: u
     }
 }
 
-/// An upstream says to `id`, which has an `If-None-Match` with `tag`, that the response is still valid.
+/// An upstream confirms to `id`, which has an `If-None-Match` with `tag`, that the response is still valid.
 pub(super) fn confirms(all: &mut [Exchange], id: usize, tag: &str, now_us: u64) {
     let (of, attempt) = parse(tag);
     check_fits(all, id, of, attempt);
@@ -144,7 +144,7 @@ pub(super) fn received(all: &[Exchange], id: usize, tag: &str) -> (usize, usize)
     (of, attempt)
 }
 
-/// The last version of what `id` asks for that a client had made, and knew it, when `id` began.
+/// The last version of the resource of `id` that a client had made, and had a response for, when `id` began.
 fn last_seen(all: &[Exchange], id: usize, begun_us: u64) -> usize {
     let resource = all[id].wants.unwrap().resource;
     let its = all.iter().filter(|it| it.wants.is_some_and(|wants| wants.resource == resource));

@@ -1,4 +1,4 @@
-//! The state of the simulated network: what is in transit, when it arrives, and what happens next.
+//! The state of the simulated network: data in transit, when it arrives, and the next event.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, ErrorKind};
@@ -21,7 +21,7 @@ pub(super) struct Weather {
     pub(super) again: usize,
     /// Chance that a connection breaks, in percent.
     pub(super) breaks: usize,
-    /// Chance that a connection to an upstream is refused, and that nobody answers, in percent.
+    /// Chance that a connection to an upstream is refused, and that it is never accepted, in percent.
     pub(super) refused: usize,
     pub(super) unanswered: usize,
 }
@@ -35,7 +35,7 @@ pub(super) struct State {
     pub(super) random: Random,
     pub(super) weather: Weather,
     pub(super) connections: Vec<Connection>,
-    /// Connections to upstreams that nobody has accepted.
+    /// Connections to upstreams that are not accepted yet.
     pub(super) queue: VecDeque<(u16, usize)>,
     pub(super) trace: Option<Vec<String>>,
 }
@@ -62,7 +62,7 @@ pub(super) struct Connection {
     pub(super) dropped: [bool; 2],
 }
 
-/// What one side sends.
+/// Data sent by one side.
 #[derive(Debug, Default)]
 pub(super) struct Pipe {
     pub(super) segments: VecDeque<(u64, Vec<u8>)>,
@@ -172,7 +172,7 @@ impl State {
         let pipe = &self.connections[connection].pipes[1 - side];
         let mut count = pipe.arrived(now_us).min(buf.remaining());
         if count == 0 {
-            // As in Linux: what arrived before a reset can still be read.
+            // As in Linux: data that arrived before a reset can still be read.
             if self.is_broken(connection, side) {
                 return Poll::Ready(Err(ErrorKind::ConnectionReset.into()));
             }
@@ -268,7 +268,7 @@ impl State {
         } else {
             self.end(connection, side);
         }
-        // Nobody reads this any more, so nobody has to wait until it is read.
+        // The reader is gone, so no writer has to wait for it.
         if let Some(writer) = self.connections[connection].pipes[1 - side].writer.take() {
             writer.wake();
         }

@@ -1,5 +1,5 @@
-//! The steady state: connections that have served a few rounds of requests. From then on nothing is allocated, and
-//! whatever is ready leaves in one write.
+//! The steady state: connections that have served a few rounds of requests. From then on nothing is allocated, and all
+//! ready data is written at once.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -29,7 +29,7 @@ const STREAMS: usize = 10;
 /// The upstreams' responses of a round are sent at one time.
 const ROUND_US: u64 = 1_000;
 
-/// What a client sends.
+/// The client's protocol.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Protocol {
     Http1,
@@ -37,7 +37,7 @@ enum Protocol {
     Http2,
 }
 
-/// What a round took.
+/// The cost of a round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Took {
     allocations: u64,
@@ -45,7 +45,7 @@ struct Took {
     writes: [usize; 2],
 }
 
-/// Calls `serve` for a round of requests at a time. Returns what a round took after the warm-up, at most.
+/// Calls `serve` for a round of requests at a time. Returns the highest cost of a round after the warm-up.
 fn measure(protocol: Protocol, service: Service, payload: usize) -> Took {
     let weather = Weather {
         latency_us: 1,

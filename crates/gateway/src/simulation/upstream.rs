@@ -77,7 +77,7 @@ impl Upstream {
         (id, exchange.attempts.len() - 1)
     }
 
-    /// What the answer says about its use for others. One that is validated may be valid.
+    /// Decides the answer's use for others. A request for validation may be confirmed.
     fn share(&self, id: usize, attempt: usize, head: &Head, answer: Answer) -> Answer {
         let all = &mut *self.ledger.borrow_mut();
         let mut random = Random::new(self.seed, (id * 8 + attempt + 500_000) as u64);
@@ -88,7 +88,7 @@ impl Upstream {
         all[id].attempts[attempt].sharing = Some(sharing);
         let answer = Answer { sharing: Some(sharing), ..answer };
         let Some(etag) = head.field("if-none-match") else {
-            // Nobody asked whether anything is valid.
+            // The request is not conditional.
             let has_body = answer.framing != Framing::None;
             let status = match answer.status {
                 304 => 204,
@@ -112,7 +112,7 @@ struct Exchange<'a> {
     end: &'a End,
     id: usize,
     attempt: usize,
-    /// Of the request.
+    /// Framing of the request.
     framing: Framing,
     answer: Answer,
 }
@@ -204,7 +204,7 @@ impl Exchange<'_> {
         }
         let mut rest = &bytes[..cut];
         if answer.then == Then::Garbage && intact {
-            // If it arrived later, nobody could tell it from the response to the next request.
+            // Sent later, the garbage would look like the response to the next request.
             end.send_together([&bytes, GARBAGE]);
             rest = &[];
         }
@@ -223,7 +223,7 @@ impl Exchange<'_> {
         intact.then_some(answer.then)
     }
 
-    /// What is sent instead of a response. Outer `None`: nothing, the connection is closed.
+    /// Bytes to send instead of a response. Outer `None`: the connection is closed without any.
     async fn instead(&self, name: &str) -> Option<Option<Vec<u8>>> {
         let text = match self.answer.fault {
             Some(AnswerFault::Closes) => return None,

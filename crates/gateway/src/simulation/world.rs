@@ -1,4 +1,4 @@
-//! One simulation: from a seed to what must be true in the end.
+//! One simulation: from a seed to the invariants at the end.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -210,7 +210,7 @@ impl World {
         });
     }
 
-    /// What the request is sent to, of the services on the listener that it came to.
+    /// Chooses the request's service, of the services on the listener that it came to.
     fn choose_service(&self, exchange: &mut Exchange, serves: Serves) {
         let mut random = Random::new(self.seed, 200 + exchange.id as u64);
         let here: Vec<_> = self.services.iter().filter(|of| of.serves() == serves).collect();
@@ -334,7 +334,7 @@ impl World {
     }
 }
 
-/// A worker in a network, and what it asks the fetcher of keys.
+/// A worker in a network, and the receiver of its requests for key sets.
 pub(super) fn start_worker(
     network: &Network,
     compiled: Compiled,

@@ -1,4 +1,4 @@
-//! Futures on the heap: what is rare or large would enlarge the future that awaits it.
+//! Futures on the heap: rare or large ones would enlarge the future that awaits them.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};

@@ -58,7 +58,7 @@ impl<F: Future<Output = ()> + 'static> Tasks<F> {
         let Some(place) = self.slots.get_mut(slot) else { return };
         let Some(task) = place else { return };
         let poll = || task.as_mut().as_pin_mut().map_or(Poll::Ready(()), |future| future.poll(cx));
-        // What a future shares with others stays consistent: its guards release it when dropped.
+        // State that a future shares with others stays consistent: its guards release it when dropped.
         if matches!(catch_unwind(AssertUnwindSafe(poll)), Ok(Poll::Pending)) {
             return;
         }

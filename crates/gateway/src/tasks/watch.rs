@@ -1,6 +1,6 @@
 //! Deadlines without timers: each connection stores its deadline, and the worker checks all of them every
-//! `limits::SWEEP_MS`. Setting a deadline is a store to memory: it is reckoned from the last sweep, since reading the clock
-//! costs more. The next sweep adds what that was too early, so that no deadline ever is.
+//! `limits::SWEEP_MS`. Setting a deadline is a store to memory: it is reckoned from the last sweep, since reading the
+//! clock costs more. The next sweep adds the difference, so that no deadline is early.
 
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
@@ -20,15 +20,16 @@ pub(crate) struct Watch {
     state: Cell<State>,
     /// Since when nothing but its client holds it up; `u64::MAX`: it does not.
     slow_since_us: Cell<u64>,
-    /// Of a stream: its connection's, while the stream is open.
+    /// The watch of a stream's connection, while the stream is open.
     connection: RefCell<Option<Rc<Self>>>,
-    /// Of a connection: since when its client holds up all of its streams, as of the last look at them; 0: it has none.
+    /// For a connection: since when its client holds up all of its streams, as of the last look at them; 0: it has
+    /// none.
     streams_slow_since_us: Cell<u64>,
     /// When the last sweep found that a deadline had been set, which is done whenever something moves.
     moved_us: Cell<u64>,
-    /// Of a connection: its client, as [`crate::shares::clients`] knows it; `None` for one without a share of its own.
+    /// For a connection: its client, as [`crate::shares::clients`] knows it; `None` for one without a share of its own.
     client: Cell<Option<u128>>,
-    /// Its request's place in the shares.
+    /// The request's place in the shares.
     place: Cell<Place>,
     /// The exchange is a tunnel.
     is_tunnel: Cell<bool>,
@@ -51,15 +52,15 @@ pub(crate) enum Place {
 /// A request's body of which a part is held.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HeldBody {
-    /// What it is charged for.
+    /// Bytes charged for it.
     pub(crate) bytes: usize,
-    /// What it lacks to go on, in bytes.
+    /// Bytes that it lacks to go on.
     pub(crate) lacks: usize,
     /// Since when it does not go on as fast as it should.
     pub(crate) since_us: u64,
 }
 
-/// What a deadline is.
+/// The kind of a deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// Set since the last sweep, and reckoned from it.
@@ -71,8 +72,8 @@ enum State {
 }
 
 impl Watch {
-    /// Whether nothing but the client holds the exchange up, at `now_us`. Of those, the slowest give way when there are too
-    /// many.
+    /// Whether nothing but the client holds the exchange up, at `now_us`. The slowest of such exchanges give way when
+    /// there are too many.
     pub(crate) fn client_is_slow(&self, is_slow: bool, now_us: u64) {
         let since_us = if is_slow { self.slow_since_us.get().min(now_us) } else { u64::MAX };
         self.slow_since_us.set(since_us);
@@ -202,8 +203,8 @@ impl Watch {
     }
 }
 
-/// Progress that is fast enough to extend a deadline. Otherwise a peer could hold an exchange for ever with a byte now and
-/// then. Only the time counts in which the peer holds it up, and what it owes is not forgiven when others do.
+/// Progress that is fast enough to extend a deadline. Otherwise a peer could hold an exchange for ever with a byte now
+/// and then. Only time in which the peer holds it up counts, and the peer's arrears stay when others hold it up.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
     /// Bytes per second; 0: any progress counts.

@@ -56,7 +56,7 @@ impl Drop for Running {
     }
 }
 
-/// What `/readyz` reports.
+/// The state that `/readyz` reports.
 pub(crate) struct Readiness {
     /// Cleared on SIGTERM.
     pub(crate) serving: Arc<AtomicBool>,
@@ -145,7 +145,7 @@ async fn run(listener: std::net::TcpListener, admin: Admin, mut stopped: oneshot
 /// Since when a connection waits for its client, in microseconds on the admin port's clock; `None`: its page is being made.
 type SinceUs = Rc<Cell<Option<u64>>>;
 
-/// The open connections, at most `ADMIN_CONNECTIONS_MAX`. Those whose clients are slow give way to new ones.
+/// The open connections, at most `ADMIN_CONNECTIONS_MAX`. Connections of slow clients give way to new ones.
 #[derive(Default)]
 struct Open {
     connections: Vec<(AbortHandle, SinceUs)>,

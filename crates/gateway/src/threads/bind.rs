@@ -54,7 +54,7 @@ impl Bound {
     }
 }
 
-/// As many listeners of one address, which nobody else listens on.
+/// Binds `count` listeners to one address, on which no other process listens.
 pub(super) fn bind_all(
     mut address: SocketAddr,
     count: usize,

@@ -19,19 +19,19 @@ use crate::message::Serves;
 /// The listeners, which a thread retries to open as long as their ports are in use.
 pub(crate) struct Inbounds(Arc<Mutex<Listeners>>);
 
-/// What listens now, by the port in the artefact.
+/// The open listeners, by the port in the artefact.
 struct Listeners {
     clear: Kind,
     /// `None`: no listener has TLS, so that there are no certificates.
     tls: Option<Kind>,
     open: BTreeMap<u16, Open>,
-    /// Those that cannot listen.
+    /// Diagnostics of the ports that cannot listen.
     diagnostics: BTreeMap<u16, Diagnostic>,
     /// Ends the thread that retries, when it is dropped.
     retries: Option<Sender<()>>,
 }
 
-/// What listeners of a kind have in common with the one of `[integration]`.
+/// Settings that listeners of a kind share with the one of `[integration]`.
 struct Kind {
     ip: IpAddr,
     protocol: Protocol,

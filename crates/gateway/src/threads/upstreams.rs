@@ -97,7 +97,7 @@ impl Upstreams {
     /// Fetches the key set at `url`, within the limits of key sets.
     ///
     /// # Errors
-    /// What went wrong, for a diagnostic.
+    /// The problem, for a diagnostic.
     pub fn fetch_key_set(&self, url: &str, tls: &Arc<ClientTls>) -> Result<Vec<u8>, String> {
         let bounds =
             Bounds { bytes_max: limits::JWKS_BYTES_MAX, total_ms: limits::JWKS_FETCH_MS_MAX };
@@ -122,10 +122,10 @@ impl Upstreams {
         }
     }
 
-    /// Asks a control plane for what comes after a number, and waits for it.
+    /// Asks a control plane for the changes after a number, and waits for them.
     ///
     /// # Errors
-    /// What went wrong, for a diagnostic.
+    /// The problem, for a diagnostic.
     pub fn fetch_feed(
         &self,
         from: &Feed,
@@ -158,7 +158,7 @@ impl Upstreams {
     /// Sends a request to Vault, with a token. Returns status and body.
     ///
     /// # Errors
-    /// What went wrong, for a diagnostic.
+    /// The problem, for a diagnostic.
     pub fn ask_vault(
         &self,
         vault: &VaultSettings,
@@ -225,7 +225,7 @@ impl Sender {
         let Fetch { endpoint, target, content, tls, bounds, done } = *fetch;
         let own = (&self.resources, &self.pools);
         let target = (target.as_str(), &content);
-        // Fails only if nobody waits any more.
+        // Fails only if the caller no longer waits.
         let _ = done.send(fetch::within(own, endpoint, target, &tls, bounds).await);
     }
 

@@ -7,10 +7,10 @@ use model::AwsCredential;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode, percent_encode};
 use time::OffsetDateTime;
 
-/// What is not escaped. Source: RFC 3986 section 2.3.
+/// Characters that are not escaped. Source: RFC 3986 section 2.3.
 const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// What is signed of a request.
+/// The signed parts of a request.
 pub(crate) struct Signed<'a> {
     pub(crate) method: &'a [u8],
     /// As it is sent.
@@ -18,7 +18,7 @@ pub(crate) struct Signed<'a> {
     pub(crate) query: &'a [u8],
     /// Names in lower case, in alphabetical order, with their values.
     pub(crate) fields: &'a [(&'a str, &'a [u8])],
-    /// The hash of the body in hexadecimal, or what stands for it.
+    /// The hash of the body in hexadecimal, or a placeholder.
     pub(crate) payload: &'a str,
 }
 

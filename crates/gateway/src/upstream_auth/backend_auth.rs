@@ -46,7 +46,7 @@ fn credential<'a>(
     }
 }
 
-/// Sends a request with the credential for its endpoints, in place of what the client has sent there.
+/// Sends a request with the credential for its endpoints, in place of the client's value in the same field.
 ///
 /// # Errors
 /// [`Fault`] 303003: there is none; or any of the upstream or the client.
@@ -297,14 +297,14 @@ async fn ask(
     // Some servers write 0 if they do not say it.
     let valid_s = expires_s.filter(|expires_s| *expires_s > 0).unwrap_or(BACKEND_TOKEN_S);
     let valid_s = valid_s.min(BACKEND_TOKEN_S_MAX);
-    // Of a token that is valid for a short time, half of it.
+    // A token that is valid for a short time is used for half of it.
     let valid_s = valid_s.saturating_sub(BACKEND_TOKEN_MARGIN_S).max(valid_s / 2);
     // So that not every request asks for another one.
     let valid_s = valid_s.max(BACKEND_TOKEN_PAUSE_S);
     Ok((format!("Bearer {token}").into(), valid_s))
 }
 
-/// What the server is sent. Source: RFC 6749 sections 2.3.1, 4.3.2, 4.4.2 and 6.
+/// The form for the token server. Source: RFC 6749 sections 2.3.1, 4.3.2, 4.4.2 and 6.
 fn form_of(client: &BackendClient) -> String {
     let scopes = client.scopes.join(" ");
     let mut parts: Vec<(&str, &[u8])> = match &client.grant {

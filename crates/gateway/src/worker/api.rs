@@ -18,7 +18,7 @@ use crate::shares::share::Share;
 pub(crate) struct WorkerApi {
     pub(crate) account: Rc<ApiAccount>,
     pub(crate) balancers: Vec<Rc<Balancer>>,
-    /// What its requests hold.
+    /// The share of the API's requests.
     pub(crate) share: Rc<Share>,
     serves: Serves,
 }
@@ -39,7 +39,7 @@ impl WorkerApi {
         Kept { counters: Rc::clone(&self.account.counters), share: Rc::clone(&self.share) }
     }
 
-    /// Tells it from other APIs of the worker, whatever they serve.
+    /// A number that distinguishes it from all other APIs and services of the worker.
     pub(crate) fn key(&self) -> u32 {
         let slot = self.routes().slot.wrapping_mul(2);
         slot.wrapping_add(u32::from(self.serves == Serves::Integration))
@@ -55,7 +55,7 @@ impl WorkerApi {
     }
 }
 
-/// What an API keeps when it is edited.
+/// State that an API keeps when it is edited.
 #[derive(Debug, Default)]
 struct Kept {
     counters: Rc<ApiCounters>,
@@ -117,7 +117,7 @@ impl WorkerApis {
         self.by_slot.borrow().iter().flatten().all(|api| api.share.is_free())
     }
 
-    /// What is left of an API that was gone.
+    /// The kept state of an API that was removed.
     fn returned(&self, routes: &ApiRoutes) -> Option<Kept> {
         let mut all = self.gone.borrow_mut();
         let position = all.iter().position(|gone| is_same_api(&gone.account.routes, routes))?;
@@ -125,9 +125,9 @@ impl WorkerApis {
         Some(Kept { counters: Rc::clone(&gone.account.counters), share: gone.share })
     }
 
-    /// Follows a new revision, with `current` APIs by slot. Those that are edited are replaced at once, so that nothing
-    /// looks after endpoints of the past; requests in progress keep theirs. The counters of those that are gone are reported
-    /// for a while.
+    /// Follows a new revision, with `current` APIs by slot. Edited APIs are replaced at once, so that their old
+    /// endpoints are no longer checked; requests in progress keep theirs. The counters of removed APIs are reported for
+    /// a while.
     pub(crate) fn update(&self, all: &Routes, pools: &Pools, now_us: u64) {
         let mut current = vec![None; all.slots()];
         for api in all.apis() {

@@ -1,7 +1,6 @@
 //! Questions that stages cannot answer themselves, each asked once, however many requests wait for the answer.
 //!
-//! A stage returns what it needs to know; the pipeline asks, waits as long as the client does, and runs the stage
-//! again.
+//! A stage returns a question; the pipeline asks it, waits as long as the client does, and runs the stage again.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -15,10 +14,10 @@ use tokio::sync::mpsc::Sender;
 /// The caller, or why the token is rejected.
 pub(crate) type Outcome = Result<Rc<Caller>, AuthFailure>;
 
-/// What a stage needs to know.
+/// A question of a stage.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) enum Question {
-    /// The current key set of an issuer. Whoever follows issuers answers with a new revision.
+    /// The current key set of an issuer. The follower of issuers answers with a new revision.
     KeySet { issuer: String },
     /// Whose an opaque token is. The issuers of this revision answer with an [`Outcome`].
     Token { token: Box<[u8]>, revision: u64 },
@@ -40,7 +39,7 @@ impl fmt::Debug for Question {
 #[derive(Debug)]
 pub(crate) struct Questions {
     all: RefCell<Vec<Rc<Asked>>>,
-    /// To whoever follows issuers: the issuer's name.
+    /// Sends an issuer's name to the follower of issuers.
     key_sets: Sender<String>,
 }
 
@@ -88,7 +87,7 @@ impl Questions {
         all.iter().find(same).filter(|asked| asked.until_us.get() > now_us).cloned()
     }
 
-    /// Adds a question that is asked now. Whoever asks it bounds how many there are.
+    /// Adds a question that is asked now. The caller bounds their number.
     pub(crate) fn begin(&self, question: Question, now_us: u64, until_us: u64) -> Rc<Asked> {
         let mut all = self.all.borrow_mut();
         all.retain(|asked| asked.until_us.get() > now_us || !asked.is_answered.get());

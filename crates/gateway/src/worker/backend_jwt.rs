@@ -1,7 +1,7 @@
 //! The JWT by which upstreams learn who the caller is. Source: WSO2's backend JWT.
 //!
-//! Life of a request: authorise -> **assert** -> throttle. It is signed on the worker's thread, once for each caller and
-//! API, and kept until shortly before it expires, or until what it says changes.
+//! Life of a request: authorise -> **assert** -> throttle. The JWT is signed on the worker's thread, once for each
+//! caller and API, and kept until shortly before it expires, or until its claims change.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -21,7 +21,7 @@ use crate::message::claims::claims_of;
 pub(crate) struct Signer {
     settings: BackendJwt,
     key: SigningKey,
-    /// Of the JWT, as JSON.
+    /// The header of the JWT, as JSON.
     header: String,
 }
 
@@ -43,7 +43,7 @@ impl Signer {
         made.map_err(|problem| tracing::error!(problem, "no backend JWT can be signed")).ok()
     }
 
-    /// Puts `assertion` in the place of what the client has sent in its field.
+    /// Replaces the client's value in the configured field by `assertion`.
     pub(crate) fn write(&self, assertion: Option<&str>, edits: &mut HeadEdits) {
         let name = self.settings.header.as_bytes();
         edits.remove(name);
@@ -64,7 +64,7 @@ impl Signer {
     }
 }
 
-/// What a JWT says.
+/// The contents of a JWT.
 pub(crate) struct Asserted<'a> {
     pub(crate) caller: &'a Rc<Caller>,
     pub(crate) routes: &'a Arc<ApiRoutes>,
@@ -234,7 +234,7 @@ fn own_claims(
         ("usertype", text(user_type)),
         ("enduser", caller.subject.clone()),
         ("clientid", caller.client_id.clone()),
-        // That of WSO2's only tenant, if there are no others.
+        // The tenant ID of WSO2's only tenant, if there are no others.
         ("enduserTenantId", text("-1234")),
     ]
 }

@@ -22,12 +22,12 @@ struct Entry {
     since_us: u64,
     /// From then on another one is asked for.
     until_us: u64,
-    /// From then on it is not used, even if there is no other one.
+    /// From then on the token is not used, even without a new one.
     expires_us: u64,
 }
 
 impl BackendTokens {
-    /// What is known now; inside, `None`: the server issued none just before.
+    /// The token that is known now; inside, `None`: the server issued none just before.
     pub(crate) fn find(
         &self,
         credential: &Arc<Credential>,
@@ -56,7 +56,7 @@ impl BackendTokens {
         if let (None, Some(known)) = (&value, known)
             && since_us < known.expires_us
         {
-            // It was rejected, perhaps for another reason than itself, and there is no other one.
+            // The token was rejected, perhaps for another reason than itself, and the server issued no new one.
             (known.since_us, known.until_us) = (since_us, until_us.min(known.expires_us));
             return;
         }

@@ -33,7 +33,7 @@ impl Challenges {
     pub(crate) fn learn(&self, credential: &Arc<Credential>, challenge: DigestChallenge) {
         let mut all = self.0.borrow_mut();
         if all.len() >= BACKEND_TOKENS_MAX {
-            // Those of earlier configurations, too.
+            // Removes challenges of earlier configurations, too.
             all.clear();
         }
         let (_credential, challenge) = (Arc::clone(credential), Rc::new(challenge));

@@ -49,7 +49,7 @@ pub(crate) struct Live {
     pub(crate) held_bytes_max: usize,
     pub(crate) drain_s: u32,
     pub(crate) trusted_proxies: Vec<(IpAddr, u8)>,
-    /// Of Synapse's APIs.
+    /// Rules of Synapse's artefacts.
     pub(crate) rules: ArtefactRules,
     pub(crate) client_tls: Arc<ClientTls>,
     pub(crate) backend_jwt: Option<Arc<Signer>>,

@@ -9,7 +9,7 @@ use nix::sys::resource::{Resource, getrlimit};
 
 use crate::forward::PoolLimits;
 
-/// What one worker may hold.
+/// Limits of one worker that depend on its file descriptors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Descriptors {
     /// Maximum number of client connections.

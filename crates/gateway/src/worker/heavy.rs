@@ -1,5 +1,6 @@
-//! Heavy work: what takes longer than about a millisecond runs on threads of its own, so that the other requests of its
-//! worker go on; they come after it where they share its CPU. Clients take turns, however much work each of them has.
+//! Heavy work: steps longer than about a millisecond run on threads of their own, so that the other requests of the
+//! worker go on; the threads have a lower priority where they share its CPU. Clients take turns, however much work each
+//! of them has.
 
 use std::collections::VecDeque;
 use std::io;
@@ -89,7 +90,7 @@ impl HeavyPool {
     ) -> Result<Option<T>, Box<Fault>> {
         let (done, result) = oneshot::channel();
         let work = Box::new(move || {
-            // Nobody waits any more if the client left.
+            // Skipped if the client left.
             if !done.is_closed() {
                 let _ = done.send(work());
             }
@@ -107,7 +108,7 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 fn run(waiting: &Mutex<Waiting>, taken: &Mutex<Receiver<()>>) {
-    // Of this thread alone, as Linux does it.
+    // Linux applies the value to this thread alone.
     if let Err(error) = rustix::process::setpriority_process(None, NICE) {
         tracing::warn!(%error, "cannot lower the priority of a thread for heavy work; it competes with the workers");
     }

@@ -81,7 +81,7 @@ pub(crate) struct Worker {
     pub(crate) resources: Resources,
     compiled: RefCell<Rc<Compiled>>,
     pub(crate) apis: WorkerApis,
-    /// Those of integration.
+    /// The services of integration.
     pub(crate) services: WorkerApis,
     pub(crate) origins: Origins,
     pub(crate) pools: Pools,
@@ -103,7 +103,7 @@ pub(crate) struct Worker {
     pub(crate) connections: Cell<usize>,
     /// Requests and tunnels in progress.
     pub(crate) busy: Cell<usize>,
-    /// What all clients hold.
+    /// The share of all clients together.
     pub(crate) share: Share,
     pub(crate) saturation: Saturation,
     pub(crate) descriptors: Descriptors,
@@ -114,13 +114,13 @@ pub(crate) struct Worker {
     /// Notified when the last connection, or the last run without one, ends while draining.
     pub(crate) emptied: Notify,
     pub(crate) questions: Questions,
-    /// Of the last run of mediation: random, then counted.
+    /// Number of the last run of mediation: random at first, then counted up.
     run_id: Cell<u128>,
     /// Memory for the futures of HTTP/2 streams.
     pub(crate) http2_tasks: TaskPool,
 }
 
-/// What a worker starts with.
+/// Inputs of a worker.
 pub(crate) struct Parts {
     pub(crate) number: usize,
     pub(crate) compiled: Compiled,
@@ -132,9 +132,9 @@ pub(crate) struct Parts {
     /// In which trusted proxies send the certificates of their clients.
     pub(crate) certificate_field: Option<Arc<CertificateField>>,
     pub(crate) meters: Arc<Meters>,
-    /// Those that the process has seen.
+    /// The proofs that the process has seen.
     pub(crate) proofs: Arc<Proofs>,
-    /// Those of the process.
+    /// The renewals of the process.
     pub(crate) renewals: Arc<Renewals>,
 }
 
@@ -198,7 +198,7 @@ impl Worker {
         self.this.upgrade().expect("it is only made inside an Rc")
     }
 
-    /// What one exchange of `peer` may hold.
+    /// The limits of one exchange of `peer` on held bytes.
     pub(crate) fn holding(&self, live: &Live, peer: &Peer) -> Holding {
         let limits = [live.held_body_bytes_max, live.held_bytes_max];
         self.held.holding(peer.share().map(|share| &share.held), limits, live.connect_ms)
@@ -275,7 +275,7 @@ impl Worker {
         self.access.flush(&self.tally);
     }
 
-    /// Maximum number of client connections: the configured one, or what its descriptors allow.
+    /// Maximum number of client connections: the configured one, or as many as the descriptors allow.
     fn connections_max(&self) -> usize {
         self.compiled.borrow().live.connections_max.min(self.descriptors.connections_max)
     }
@@ -372,7 +372,7 @@ impl Worker {
         record.quota.settle(record.received.saturating_add(record.sent), now_ms);
         match &record.api {
             Some(api) => {
-                // That of a tunnel is the time until it began.
+                // The latency of a tunnel is the time until it began.
                 let latency_us = record.upstream_us.filter(|_| record.status == 101).unwrap_or(us);
                 api.count(record.operation, record.status, latency_us, record.sent);
             }
@@ -386,8 +386,8 @@ impl Worker {
         }
     }
 
-    /// A copy of all counters, for a scrape. Those of APIs and upstreams are copied in turns, between which requests are
-    /// served.
+    /// A copy of all counters, for a scrape. Counters of APIs and upstreams are copied in turns, between which requests
+    /// are served.
     pub(crate) async fn figures(&self) -> WorkerFigures {
         let mut figures = self.totals();
         for apis in [&self.apis, &self.services] {
@@ -470,7 +470,7 @@ impl Worker {
     }
 }
 
-/// What is cut off by a shutdown is logged, too.
+/// Logs exchanges that a shutdown cuts off, too.
 impl Drop for Worker {
     fn drop(&mut self) {
         self.access.flush(&self.tally);

@@ -2,10 +2,10 @@
 //!
 //! Life of a request: throttle -> admit (**turn**) -> mediate. Each request that waits for an upstream's response costs
 //! a connection, memory and cache misses; with ten times as many as keep the worker busy, each costs half as much CPU
-//! time again. While a worker is saturated, fewer are forwarded at once, and the others wait for their turn, those of
-//! HTTP/1.1 before they are read; when it sleeps again, more. Mostly the newest one is next: its connection was used last,
-//! so its memory is still in the cache, and its client has not given up. The same holds for the parts of messages that
-//! mediation splits, which wait as what they are made of.
+//! time again. While a worker is saturated, fewer are forwarded at once, and the others wait for their turn, over
+//! HTTP/1.1 before they are read; when it sleeps again, more. Mostly the newest one is next: its connection was used
+//! last, so its memory is still in the cache, and its client has not given up. The parts of messages that mediation
+//! splits wait in the same way, before they are built.
 //!
 //! Mediation asks it, too, whether to let other tasks go first before it sends a message.
 
@@ -32,7 +32,7 @@ pub(crate) struct Saturation {
     limit: Cell<usize>,
     /// Turns since the last observation.
     taken: Cell<usize>,
-    /// Whether somebody found none left since then, and waits without a place in the queue.
+    /// Whether a request found no turn left since then, and waits without a place in the queue.
     is_short: Cell<bool>,
     sleeps: Cell<u64>,
     /// The worker hardly ever sleeps.
@@ -56,7 +56,7 @@ impl Default for Saturation {
 }
 
 impl Saturation {
-    /// Of parts of messages.
+    /// The saturation for parts of messages.
     pub(crate) fn of_parts() -> Self {
         Self { least: SATURATED_PARTS_MIN, ..Self::default() }
     }

@@ -1,4 +1,4 @@
-//! The logins of a revision, what a worker knows of their providers, and the sessions that the process renews.
+//! The logins of a revision, a worker's state of their providers, and the sessions that the process renews.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -14,7 +14,7 @@ use model::Login;
 use stages::sign_in::{self, Session};
 use tokio::sync::{Semaphore, watch};
 
-/// What the paths of all logins begin with.
+/// The beginning of the paths of all logins.
 const PREFIX: &[u8] = b"/.login/";
 const SECOND_US: u64 = 1_000_000;
 
@@ -25,12 +25,12 @@ pub(crate) struct Provider {
     pub(crate) keys: SealingKeys,
 }
 
-/// Those of a revision.
+/// The logins of a revision.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Logins(Arc<[Provider]>);
 
 impl Logins {
-    /// A login whose key cannot be used is left out: nobody can sign in there.
+    /// Compiles `logins`. A login whose key cannot be used is left out: no user can sign in there.
     pub(crate) fn new(logins: &[Arc<Login>]) -> Self {
         let provider = |login: &Arc<Login>| {
             let keys = SealingKeys::new(&login.key);
@@ -95,7 +95,7 @@ impl SignIns {
         }
     }
 
-    /// Whoever has locked it may ask for the endpoints of an issuer.
+    /// A lock per issuer: its holder may ask for the issuer's endpoints.
     pub(crate) fn turn(&self, issuer: &str) -> Rc<tokio::sync::Mutex<()>> {
         let mut turns = self.turns.borrow_mut();
         turns.retain(|_, turn| Rc::strong_count(turn) > 1);
@@ -128,7 +128,7 @@ impl SignIns {
     }
 }
 
-/// What a request for new tokens resulted in.
+/// Result of a request for new tokens.
 #[derive(Clone, Debug)]
 pub(crate) enum Renewal {
     Renewed(Arc<Session>),
@@ -175,7 +175,7 @@ pub(crate) struct Renewing {
 pub(crate) enum Joined {
     /// Another request renews it, or has.
     Other(watch::Receiver<Option<Renewal>>),
-    /// Whoever gets this has to renew it.
+    /// The receiver of this variant has to renew it.
     First(watch::Sender<Option<Renewal>>),
     /// Too many are remembered.
     Full,
@@ -204,7 +204,7 @@ impl Renewals {
         Joined::First(sender)
     }
 
-    /// What a session is renewed to, or was just before: a user who signs out may not have its cookie yet.
+    /// The renewed session of `session`, now or just before: a user who signs out may not have its cookie yet.
     pub(crate) async fn renewed(&self, login: &str, session: &Session) -> Option<Arc<Session>> {
         let mut outcome = {
             let recent = self.0.lock().unwrap_or_else(PoisonError::into_inner);

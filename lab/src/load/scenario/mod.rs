@@ -51,7 +51,7 @@ struct Sequence {
     requests: Vec<Request>,
 }
 
-/// A request of a scenario. Its texts may contain `{{name}}`.
+/// A request of a scenario. The texts may contain `{{name}}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Request {
@@ -106,7 +106,7 @@ impl Scenario {
     }
 }
 
-/// What all requests of a scenario have in common.
+/// Settings common to all requests of a scenario.
 #[derive(Clone, Debug)]
 pub(crate) struct Common {
     pub(crate) target: Destination,

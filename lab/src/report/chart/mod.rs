@@ -110,7 +110,8 @@ impl Chart {
         (header, rows.collect())
     }
 
-    /// The number that a cell of the table stands for, to sort by; `None`: it is the text. That of a category is its place.
+    /// The number that a cell of the table stands for, to sort by; `None`: sort by the text. The number of a category
+    /// is its position.
     #[must_use]
     pub fn number(&self, row: usize, column: usize) -> Option<f64> {
         let Some(place) = column.checked_sub(1) else { return Some(row as f64) };

@@ -1,7 +1,7 @@
 //! A flow chart in SVG.
 //!
 //! Every part is drawn at the origin and moved to its place by the part that contains it: a card for a step, steps
-//! below each other, branches beside each other. Colours repeat what words say.
+//! below each other, branches beside each other. Colours repeat information in the text.
 
 use mediation::BodyUse;
 use mediation_tools::outline::{Branch, Node, Outline, Split};

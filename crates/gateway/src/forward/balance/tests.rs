@@ -94,7 +94,7 @@ pub(crate) fn run(workers: &[Balancer], script: &str, expect: &str) {
             "?" => selected.push(match balancer.choose(now_us, Tried::default()) {
                 Ok(chosen) => {
                     let position = chosen.position.to_string();
-                    // Its outcome comes later.
+                    // The outcome of the request comes later.
                     std::mem::forget(chosen);
                     position
                 }

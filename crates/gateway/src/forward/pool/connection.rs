@@ -77,7 +77,7 @@ impl Connection {
         }
     }
 
-    /// Releases what was lent.
+    /// Releases lent buffers.
     pub(crate) fn release_buffers(&mut self, buffers: &Buffers) {
         buffers.release(std::mem::take(&mut self.reader.buffer));
         self.out.release(buffers);

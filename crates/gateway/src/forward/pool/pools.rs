@@ -23,13 +23,13 @@ pub(crate) struct Pools {
     shared: Arc<Shared>,
 }
 
-/// What the pools of a worker have in common.
+/// State shared by the pools of a worker.
 #[derive(Debug)]
 pub(super) struct AllPools {
     /// In order, so that a simulation is repeatable.
     by_address: RefCell<BTreeMap<Address, Rc<Pool>>>,
     pub(super) idle: Cell<usize>,
-    /// Those in use. Its limit is that of the open ones.
+    /// Connections in use. The limit is that of open connections.
     pub(super) in_use: Rc<ConnectionGate>,
     pub(super) limits: PoolLimits,
 }
@@ -56,7 +56,7 @@ impl Default for Pools {
 }
 
 impl AllPools {
-    /// Closes idle connections if there is no room for another one beside them, which counts as in use already.
+    /// Closes idle connections if the new connection, which already counts as in use, exceeds the limit.
     pub(super) fn make_room(&self) {
         if self.in_use.in_use().saturating_add(self.idle.get()) > self.limits.open_max {
             self.close_idle();

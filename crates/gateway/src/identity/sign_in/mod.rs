@@ -2,7 +2,7 @@
 //!
 //! Life of a request: route -> **session** -> authenticate, for APIs with a login. The session's access token is
 //! authenticated like that of any other client; a browser without a session is sent to the provider, from which it
-//! returns to [`respond`]. What counts is decided in `stages::sign_in`.
+//! returns to [`respond`]. Decisions are made in `stages::sign_in`.
 
 mod pages;
 mod provider;
@@ -50,7 +50,7 @@ pub(crate) fn login_of<'a>(
 /// The session of a browser. One whose token expires soon is renewed meanwhile; one whose token has expired, first.
 ///
 /// # Errors
-/// There is none, and what the browser gets instead.
+/// The browser has no usable session; the error determines its response.
 pub(crate) async fn session<C: Client>(
     exchange: &mut Exchange<'_>,
     revision: &Rc<Compiled>,
@@ -96,7 +96,7 @@ pub(crate) async fn session<C: Client>(
             }
             // It was renewed for an earlier request, and has expired since.
             Renewal::Renewed(renewed) => {
-                // Nobody would wait for one after the last.
+                // No request would wait for a renewal after the last round.
                 renewing = (round < SESSION_RENEWALS_MAX)
                     .then(|| Renewing::of(worker, revision, (provider, &renewed)))
                     .flatten();

@@ -26,7 +26,7 @@ use crate::worker::sessions::Provider;
 /// The response to a request for `/.login/NAME/ACTION`.
 ///
 /// # Errors
-/// There is no such resource, or the sign-in has failed; or the client left meanwhile.
+/// The resource does not exist, or the sign-in has failed; or the client left meanwhile.
 pub(crate) async fn respond<C: Client>(
     exchange: &mut Exchange<'_>,
     revision: &Rc<Compiled>,
@@ -207,7 +207,7 @@ async fn logout<C: Client>(
     ))
 }
 
-/// What a provider responds, as long as the client waits for it. `None`: that takes too long.
+/// The provider's response, while the client waits for it. `None`: it took too long.
 async fn of_provider<C: Client, F: Future>(
     worker: &Worker,
     client: &mut C,

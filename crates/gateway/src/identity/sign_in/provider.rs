@@ -1,4 +1,4 @@
-//! What the gateway asks the provider of a login, as a client of its own.
+//! Requests of the gateway to the provider of a login, as its client.
 
 use std::rc::Rc;
 use std::sync::Arc;

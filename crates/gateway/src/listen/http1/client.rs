@@ -39,7 +39,7 @@ impl Source for Connection<'_> {
             gathered = self.reader.poll_gather(cx, &mut self.stream, buffers);
         }
         if gathered.is_pending() {
-            // Whose body is slow keeps nobody waiting.
+            // A slow upload does not keep other requests waiting.
             self.turn = None;
         }
         gathered
@@ -187,7 +187,7 @@ impl Client for Connection<'_> {
         }
         self.after = match (complete, self.body_is_done()) {
             (false, _) if self.ends_with_close => After::Close,
-            // What was sent can be read.
+            // Bytes already sent can be read.
             (false, _) => After::Linger,
             (true, true) if self.keep => After::Keep,
             (true, true) if self.half_closed && self.reader.buffer.is_empty() => After::Close,
@@ -219,13 +219,13 @@ impl Client for Connection<'_> {
 }
 
 impl Connection<'_> {
-    /// Reads what the client sends after the part of the request that was used, to notice its end.
+    /// Reads bytes after the used part of the request, to notice that the client disconnects.
     fn poll_ended(&mut self, cx: &mut Context<'_>) -> Poll<Box<Fault>> {
         let lend = Lend::Head(&self.worker.resources.buffers);
         while !self.ended && (self.reader.buffer.is_absent() || self.reader.buffer.has_free_space())
         {
             match ready!(poll_read(cx, &mut self.stream, &mut self.reader.buffer, lend)) {
-                // Its request will never be complete.
+                // The request will never be complete.
                 Ok(0) if self.reader.lacks_bytes() => return Poll::Ready(Fault::ClientLeft.into()),
                 Ok(0) => self.ended = true,
                 Ok(_) => {}

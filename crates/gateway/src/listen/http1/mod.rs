@@ -57,7 +57,7 @@ pub(super) struct Connection<'w> {
     turn: Option<Pass>,
 }
 
-/// What to do with a connection after a response.
+/// The action on a connection after a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum After {
     /// Read the next request.
@@ -132,7 +132,7 @@ pub(super) async fn serve(
                 connection.after = After::Close;
                 connection.out.clear();
                 if connection.turn.is_some() {
-                    // Memory that has just been used costs less than what this task last used long ago.
+                    // Recently used memory costs less than the memory that this task last used long ago.
                     boxed(|| pipeline::exchange(worker, Ok(()), &request, &mut connection)).await;
                 } else {
                     // Pinned where it is made: it is large.
@@ -234,8 +234,8 @@ impl Connection<'_> {
         self.watch.client_is_slow(true, resources.coarse_us());
     }
 
-    /// Whether this is HTTP/2 by prior knowledge: only in cleartext, where there is no ALPN, and never after
-    /// a request. Source: RFC 9113 section 3.3.
+    /// Whether this is HTTP/2 by prior knowledge: only in cleartext, without ALPN, and never after a request. Source:
+    /// RFC 9113 section 3.3.
     fn preface(&self, first: bool) -> PrefaceMatch {
         if first && self.prior_knowledge {
             match_preface(self.reader.buffer.filled())

@@ -36,7 +36,8 @@ pub(super) struct StreamClient<'a> {
     is_short: bool,
     /// Payload bytes of the request that were consumed.
     consumed: u64,
-    /// The response has no body, whatever its length. Known even if the head is malformed.
+    /// The request method is HEAD: the response has no body, regardless of its length. Known even if the head is
+    /// malformed.
     is_head_method: bool,
     out: Out,
     /// The encoded head, until it is sent.
@@ -97,8 +98,8 @@ impl<'a> StreamClient<'a> {
         self.connection.engine.borrow().is_reset(self.slot)
     }
 
-    /// Drops what the client still sends after the response, within limits. Resetting the stream instead makes some
-    /// clients (curl 7.88) discard the response.
+    /// Drops data that the client still sends after the response, within limits. Resetting the stream instead makes
+    /// some clients (curl 7.88) discard the response.
     pub(super) async fn skip_rest(&mut self, bytes_max: usize, ms_max: u32) {
         (self.waits_for_continue, self.is_held_back) = (false, false);
         self.watch.set(self.connection.worker().resources.deadline_us(ms_max));
@@ -207,7 +208,7 @@ impl Source for StreamClient<'_> {
         Poll::Ready(Ok(()))
     }
 
-    /// What is gathered takes from the connection's window. When half of it is taken, a body is forwarded as it comes.
+    /// Gathered bytes take from the connection's window. When half of it is taken, a body is forwarded as it comes.
     fn poll_gather(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BodyError>> {
         let lacks_bytes = self.is_short
             && !self.connection.engine.borrow().is_crowded()
@@ -322,7 +323,7 @@ impl Client for StreamClient<'_> {
             }
             let data = body.data();
             if data.is_empty() {
-                // A malformed trailer is the upstream's fault: what was sent leaves before the reset.
+                // A malformed trailer is the upstream's fault: bytes already sent are written before the reset.
                 let ended = self.finish(body.trailers()).map_err(BodyError::Malformed);
                 ended.map_err(FlowError::Source)?;
                 continue;

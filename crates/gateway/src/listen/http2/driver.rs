@@ -42,7 +42,7 @@ pub(super) struct Driver<F, S> {
     turn: usize,
 }
 
-/// The socket, and what is known about it.
+/// The socket, and its known state.
 struct Io {
     stream: Stream,
     /// Received, and not yet processed.
@@ -89,7 +89,7 @@ where
         }
         let buffer = std::mem::take(&mut self.io.buffer);
         self.shared.worker().resources.buffers.release(buffer);
-        // What is left of the output is lost.
+        // The rest of the output is lost.
         self.shared.engine.borrow_mut().written(usize::MAX);
         self.shared.release_output();
     }
@@ -148,7 +148,7 @@ where
             return Poll::Pending;
         }
         let engine = shared.engine.borrow();
-        // While streams are open, there is no other deadline.
+        // While streams are open, no other deadline applies.
         let gives_way = shared.streams.get() > 0;
         if gives_way
             || shared.leaving.get()
@@ -162,7 +162,7 @@ where
         Poll::Pending
     }
 
-    /// Reads and processes what the client sent. Returns whether the socket may hold more, and has no waker.
+    /// Reads and processes the client's data. Returns whether the socket may hold more, and has no waker.
     fn poll_input(&mut self) -> bool {
         self.shared.engine.borrow_mut().refill(self.shared.worker().resources.coarse_us());
         self.process();
@@ -201,7 +201,7 @@ where
         true
     }
 
-    /// Processes what is in the buffer.
+    /// Processes the bytes in the buffer.
     fn process(&mut self) {
         self.shared.lend_output();
         let was_established = self.shared.engine.borrow().is_established();
@@ -308,7 +308,7 @@ where
                 self.tasks.poll(slot, &mut Context::from_waker(waker));
             }
         }
-        // Those that have to wait for the output get the next room in turn. Else the order is that of their arrival.
+        // Streams that wait for the output get the next room in turn. Otherwise streams are served in order of arrival.
         self.turn = match first {
             _ if self.shared.blocked.get().is_empty() => 0,
             Some(first) => (first + 1) % SLOTS,
@@ -317,7 +317,7 @@ where
         self.shared.engine.borrow_mut().served();
     }
 
-    /// Writes what is to be sent, as far as the socket accepts it.
+    /// Writes the pending output, as far as the socket accepts it.
     fn poll_output(&mut self) {
         if self.io.blocked || self.io.ended {
             return;

@@ -1,4 +1,4 @@
-//! What a stream has received and its handler has not read yet.
+//! Data that a stream has received and its handler has not read yet.
 
 use std::rc::Rc;
 
@@ -33,7 +33,7 @@ impl Inbox {
         self.payload.extend_from_slice(payload);
     }
 
-    /// Exchanges the payload for the memory of what was read before.
+    /// Exchanges the payload for the memory of payload read before.
     pub(super) fn take_payload(&mut self, mut read: Vec<u8>) -> Vec<u8> {
         read.clear();
         std::mem::replace(&mut self.payload, read)

@@ -1,7 +1,8 @@
 //! HTTP/2 connections of clients. One task serves a connection and all of its streams, each with a future of its own.
 //!
 //! The protocol is `wire::h2`; the loop here moves its bytes, and runs the futures of those streams for which something
-//! has happened. What they send leaves together, in one write. A failure of a future, even a panic, ends only its stream.
+//! has happened. The data that they send is written together, in one write. A failure of a future, even a panic, ends
+//! only its stream.
 //!
 //! Architecture invariant: only this module knows that a request came over HTTP/2; its head was validated as HTTP/1.1
 //! before any stage sees it.
@@ -67,7 +68,7 @@ struct Shared {
     streams: Cell<usize>,
     /// Bytes of their heads.
     head_bytes: Cell<usize>,
-    /// What is to be polled next.
+    /// Streams to be polled next.
     marks: Marks,
     /// Streams that wait until more can be sent.
     blocked: Cell<Parts>,
@@ -91,7 +92,7 @@ impl Shared {
         self.marks.add_all(self.blocked.take());
     }
 
-    /// Lends memory for what is sent while no stream is served; streams keep it.
+    /// Lends memory for output while no stream is served; streams keep it.
     fn lend_output(&self) {
         let mut engine = self.engine.borrow_mut();
         if self.streams.get() == 0 && engine.output().is_empty() {
@@ -100,7 +101,7 @@ impl Shared {
         }
     }
 
-    /// Releases the memory of what was sent.
+    /// Releases the memory of written output.
     fn release_output(&self) {
         let text = self.engine.borrow_mut().swap_output(Vec::new());
         self.worker().resources.buffers.release_text(text);
@@ -139,7 +140,7 @@ impl Shared {
 struct OpenStream {
     connection: Rc<Shared>,
     slot: usize,
-    /// Those of its head.
+    /// Bytes of the stream's head.
     head_bytes: usize,
     _places: OpenPlaces,
 }
