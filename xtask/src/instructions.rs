@@ -1,8 +1,12 @@
 //! Instructions per request of each stage, counted by callgrind and compared with the limits in `benches`. The cost of
 //! one iteration is the difference between a long and a short run, so startup is not counted.
 
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
 
 use crate::shell::{self, Options};
 use crate::{Outcome, workspace};
@@ -19,16 +23,13 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Outcome {
     let program = build(root, options.text("--profile").unwrap_or("instructions"))?;
     let folder = workspace::target_dir(root).join("instructions");
     std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let mut cases = cases(&program)?;
+    let is_named = |name: &str| options.rest.iter().any(|part| name.contains(part.as_str()));
+    cases.retain(|(name, _)| options.rest.is_empty() || is_named(name));
     let mut over = Vec::new();
     println!("{:<24}{:>14}{:>10}", "case", "instructions", "limit");
-    for (name, limit) in cases(&program)? {
-        if !options.rest.is_empty() && !options.rest.iter().any(|part| name.contains(part.as_str()))
-        {
-            continue;
-        }
-        let short = count(&program, &folder, &name, SHORT)?;
-        let long = count(&program, &folder, &name, LONG)?;
-        let each = long.saturating_sub(short) / (LONG - SHORT);
+    for (each, (name, limit)) in count_all(&program, &folder, &cases).into_iter().zip(cases) {
+        let each = each?;
         println!("{name:<24}{each:>14}{limit:>10}");
         if each > limit {
             over.push(format!("{name}: {each} instructions, limit {limit}"));
@@ -42,6 +43,35 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Outcome {
         "over the limit:\n{}\nprofiles: callgrind_annotate {profiles}/CASE.out",
         over.join("\n")
     ))
+}
+
+/// The instructions of one iteration of each case. Counts do not depend on what else runs, so one case runs on each
+/// processor.
+fn count_all(program: &Path, folder: &Path, cases: &[(String, u64)]) -> Vec<Result<u64, String>> {
+    let next = AtomicUsize::new(0);
+    let counts = Mutex::new(vec![Ok(0); cases.len()]);
+    let work = || {
+        while let Some((index, (name, _))) = {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            cases.get(index).map(|case| (index, case))
+        } {
+            let each = count(program, folder, name, SHORT).and_then(|short| {
+                let long = count(program, folder, name, LONG)?;
+                Ok(long.saturating_sub(short) / (LONG - SHORT))
+            });
+            if let Some(place) =
+                counts.lock().unwrap_or_else(PoisonError::into_inner).get_mut(index)
+            {
+                *place = each;
+            }
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(1, NonZero::get) {
+            scope.spawn(work);
+        }
+    });
+    counts.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn build(root: &Path, profile: &str) -> Result<PathBuf, String> {
