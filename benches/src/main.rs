@@ -26,8 +26,8 @@ struct Case {
 
 #[rustfmt::skip]
 const CASES: &[Case] = &[
-    // 3 to 6 % above the counts when they were set: other processors take other paths through memchr. The counts are those
-    // of the cargo profile `instructions`: some are above those of a release, which is optimised across crates.
+    // 3 to 6 % above the counts when they were set: other processors take other paths through memchr. The counts are
+    // those of the cargo profile `instructions`: some are above those of a release, which is optimised across crates.
     Case { name: "parse_request_head",   instructions_max: 4_800, run: codec::parse_request_head },
     Case { name: "parse_response_head",  instructions_max: 2_020, run: codec::parse_response_head },
     Case { name: "write_request_head",   instructions_max: 805, run: codec::write_request_head },

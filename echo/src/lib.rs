@@ -9,9 +9,9 @@
 //!
 //! Idle connections are never closed: that decision belongs to the gateway under test.
 //!
-//! A `GET` of [`REQUESTS_TARGET`] is not echoed and not counted: it responds with the count of all others, by which
-//! the lab checks how many requests a gateway makes of one. A `POST` to [`INTROSPECTION_TARGET`] is neither: it responds
-//! as a key manager to which every token is active (RFC 7662), for scenarios with opaque tokens.
+//! A `GET` of [`REQUESTS_TARGET`] is not echoed and not counted: it responds with the count of all others, by which the
+//! lab checks how many requests a gateway makes of one. A `POST` to [`INTROSPECTION_TARGET`] is neither: it responds as
+//! a key manager to which every token is active (RFC 7662), for scenarios with opaque tokens.
 //!
 //! Architecture invariant: a response depends only on its request; the only state is a count of requests.
 

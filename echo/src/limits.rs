@@ -8,9 +8,9 @@ pub use base::limits::{
 const KIB: u32 = 1024;
 const MIB: u32 = 1024 * KIB;
 
-/// Largest request body or WebSocket frame accepted by the echo backend, in bytes; messages of gRPC calls have no limit.
-/// Larger: 413 and close, over HTTP/2 without close; a frame: CLOSE with 1009. Source: the Netty echo service of WSO2's
-/// runs, `--max-content-length`.
+/// Largest request body or WebSocket frame accepted by the echo backend, in bytes; messages of gRPC calls have no
+/// limit. Larger: 413 and close, over HTTP/2 without close; a frame: CLOSE with 1009. Source: the Netty echo service of
+/// WSO2's runs, `--max-content-length`.
 pub const ECHO_BODY_BYTES_MAX: usize = MIB as usize;
 /// Longest delay of the echo backend, in milliseconds. Longer: rejected at the start.
 pub const ECHO_DELAY_MS_MAX: u64 = 600_000;

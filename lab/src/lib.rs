@@ -8,8 +8,8 @@
 //! [`validity`] checks attach warnings to results, [`report`] renders them, [`compare`] compares two sets of
 //! them, and [`knee`] finds the highest load at which an objective is met.
 //!
-//! Architecture invariant: of our own crates, only `base`, `echo`, `expression` (JSONPath), `files` and `wire` are imported. The lab has
-//! no knowledge of any particular gateway, including ours.
+//! Architecture invariant: of our own crates, only `base`, `echo`, `expression` (JSONPath), `files` and `wire` are
+//! imported. The lab has no knowledge of any particular gateway, including ours.
 
 pub mod agent;
 pub mod compare;

@@ -1,5 +1,5 @@
-//! Artefacts that never end, or that make much of little, and their faults. A test of `mediation` runs them as well, and
-//! counts their steps.
+//! Artefacts that never end, or that make much of little, and their faults. A test of `mediation` runs them as well,
+//! and counts their steps.
 
 /// An artefact, and a message for it.
 pub(crate) struct Hazard {

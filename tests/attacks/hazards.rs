@@ -1,5 +1,5 @@
-//! Each message of [`HAZARDS`] ends in a clear fault within its limits, others are served meanwhile, and the memory comes
-//! back.
+//! Each message of [`HAZARDS`] ends in a clear fault within its limits, others are served meanwhile, and the memory
+//! comes back.
 
 use crate::hazard_table::{HAZARDS, OTHERS};
 use crate::mediation::{connect, send, target_with};

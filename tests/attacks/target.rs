@@ -10,7 +10,8 @@ use harness::{CannedResponse, Client, Files, PATIENCE, Process, Upstream};
 
 pub(crate) const MIB: u64 = 1024 * 1024;
 
-/// A gateway with an open API at `/a` for others, one at `/b` for attacks, and a client that was there before the attack.
+/// A gateway with an open API at `/a` for others, one at `/b` for attacks, and a client that was there before the
+/// attack.
 pub(crate) struct Target {
     pub(crate) process: Process,
     pub(crate) http: SocketAddr,

@@ -113,8 +113,8 @@ fn each_reason_is_counted_and_logged_and_in_no_response() {
     }
     let accepted = issuer.token().claim("aud", "shop").bearer();
     assert_eq!(gateway.fetch("GET /a/x", &format!("Authorization: {accepted}\r\n")).status, 200);
-    // Revoked tokens need a key manager, sessions a login, and nonces a setting: tests/identity/revocations.rs, sign_in.rs,
-    // dpop.rs. A million proofs take too long.
+    // Revoked tokens need a key manager, sessions a login, and nonces a setting: tests/identity/revocations.rs,
+    // sign_in.rs, dpop.rs. A million proofs take too long.
     let others = [
         AuthFailure::Revoked,
         AuthFailure::TooManyProofs,

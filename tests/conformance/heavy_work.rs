@@ -1,5 +1,5 @@
-//! Heavy work of a message does not stop its other parts. The test's observer of the log stops a thread for heavy work when a
-//! mediator logs a certain line there, until the test lets it go on.
+//! Heavy work of a message does not stop its other parts. The test's observer of the log stops a thread for heavy work
+//! when a mediator logs a certain line there, until the test lets it go on.
 
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};

@@ -18,8 +18,8 @@ pub(crate) fn gateway_login(manager: &KeyManager) -> (String, String) {
     manager.register("gateway", json!({ "tokenScope": "penstock_gateway" }))
 }
 
-/// A gateway with one API, which follows `manager` as the client `login`. Keys are in a file, so that it can start while
-/// the control plane is down.
+/// A gateway with one API, which follows `manager` as the client `login`. Keys are in a file, so that it can start
+/// while the control plane is down.
 fn gateway(manager: &KeyManager, login: Login<'_>, upstream: &Upstream) -> (Files, Process) {
     let files = files(manager, login, upstream, ("", &revocations::toml(manager, login)));
     let process = Process::gateway(&files);

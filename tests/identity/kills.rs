@@ -1,8 +1,8 @@
 //! `kill -9` before each write of a first start, of a refreshed token and of a revocation: the next start is clean.
 //!
-//! strace ends a start before its n-th write of a file of SQLite, or its n-th message to a database server, until there are
-//! no more. strace counts for each thread, and SQLite has one for each connection: while it serves, the program is ended
-//! when a file of SQLite would grow beyond n bytes.
+//! strace ends a start before its n-th write of a file of SQLite, or its n-th message to a database server, until there
+//! are no more. strace counts for each thread, and SQLite has one for each connection: while it serves, the program is
+//! ended when a file of SQLite would grow beyond n bytes.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStderr, Command, Stdio};
@@ -161,8 +161,9 @@ impl Session {
         calls.contains("sendto(")
     }
 
-    /// Ends the key manager before the n-th write of a request, for each n, and restarts it. `check` gets the response to
-    /// the request, which is absent if the key manager was ended; at last there is one. Returns how often there was none.
+    /// Ends the key manager before the n-th write of a request, for each n, and restarts it. `check` gets the response
+    /// to the request, which is absent if the key manager was ended; at last there is one. Returns how often there was
+    /// none.
     fn each_time(
         self,
         request: impl Fn(&Self) -> (&'static str, String),
@@ -204,8 +205,8 @@ impl Session {
     }
 }
 
-/// Starts it again after it was killed, when a database server has noticed that: a transaction whose end it had received may
-/// end later.
+/// Starts it again after it was killed, when a database server has noticed that: a transaction whose end it had
+/// received may end later.
 fn restarted(manager: KeyManager) -> KeyManager {
     let stopped = manager.stop();
     if let Some(server) = servers::given() {

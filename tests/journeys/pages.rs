@@ -1,8 +1,8 @@
 //! The pages that readers follow step by step work as written.
 //!
-//! A fenced block `yaml file=NAME` (or toml) is a file; `sh` and `console` are commands, run in order by one shell in an
-//! empty folder. In `console`, the lines after a command are its output; `...` stands for any text in a line. Ports of the page are
-//! replaced by free ones.
+//! A fenced block `yaml file=NAME` (or toml) is a file; `sh` and `console` are commands, run in order by one shell in
+//! an empty folder. In `console`, the lines after a command are its output; `...` stands for any text in a line. Ports
+//! of the page are replaced by free ones.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -115,8 +115,8 @@ impl Reader {
         output.trim_end_matches('\n').to_owned()
     }
 
-    /// Waits until a program that was started in the background accepts connections: at the ports that its command names,
-    /// or those of its configuration.
+    /// Waits until a program that was started in the background accepts connections: at the ports that its command
+    /// names, or those of its configuration.
     fn wait_for_ports_of(&mut self, command: &str) {
         let named = command.split(' ').find(|word| word.ends_with(".toml"));
         let configuration =

@@ -108,8 +108,8 @@ static ISSUER: LazyLock<Issuer> = LazyLock::new(|| Issuer::new("staff"));
 /// A limit of requests that takes a while to be reached.
 const SHARED: usize = 4_000;
 
-/// A gateway with the open APIs `/ten`, of which ten requests a year are admitted, `/shared` and `/free`, and the secured
-/// API `/many`.
+/// A gateway with the open APIs `/ten`, of which ten requests a year are admitted, `/shared` and `/free`, and the
+/// secured API `/many`.
 fn files(upstream: &Upstream, quotas: &str) -> Files {
     let api = |name: &str, more: &str| {
         format!(
@@ -364,8 +364,8 @@ fn spend(gateway: &Process) -> Vec<Exchange> {
     panic!("{} were admitted", admitted.len());
 }
 
-/// P + R: the longest time from one report to the reply to the next, or from the first request to the reply to the first
-/// report, until the last request was admitted.
+/// P + R: the longest time from one report to the reply to the next, or from the first request to the reply to the
+/// first report, until the last request was admitted.
 fn longest(reports: &[Exchange], admitted: &[Exchange]) -> Duration {
     let (first, last) = (admitted.first().unwrap().0, admitted.last().unwrap().1);
     let mut before = first;

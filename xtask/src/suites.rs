@@ -2,8 +2,8 @@
 //! `.ci/suites`, the one whose last run is oldest first. `.ci/figures` has the last run of each step.
 //!
 //! A suite's changes are those since the merge base of HEAD and the branch on which changes land. Where HEAD is itself
-//! that branch's last commit, as in a fresh clone, or no such branch exists, they are those since the commit at which the
-//! suite ran last. A suite without a known commit, as in a shallow clone, is run.
+//! that branch's last commit, as in a fresh clone, or no such branch exists, they are those since the commit at which
+//! the suite ran last. A suite without a known commit, as in a shallow clone, is run.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

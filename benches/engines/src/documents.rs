@@ -1,5 +1,5 @@
-//! The documents of the published tests: SOAP envelopes of about 1, 10 and 100 KB, with one order per line (four kinds in
-//! turn), and the JSON payload.
+//! The documents of the published tests: SOAP envelopes of about 1, 10 and 100 KB, with one order per line (four kinds
+//! in turn), and the JSON payload.
 
 use std::fmt::Write as _;
 use std::path::Path;

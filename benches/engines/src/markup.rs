@@ -53,8 +53,8 @@ pub(crate) fn select(file: &str, expression: &str) -> Output {
     Ok(format!("{ns:.0}\t{checksum}"))
 }
 
-/// Parses and transforms a document; the checksum is the size of the result without XML declaration and whitespace, which
-/// may differ (XSLT section 16.1).
+/// Parses and transforms a document; the checksum is the size of the result without XML declaration and whitespace,
+/// which may differ (XSLT section 16.1).
 pub(crate) fn transform(file: &str, sheet: &str) -> Output {
     let bytes = std::fs::read(file)?;
     let sheet = Stylesheet::compile(&std::fs::read(sheet)?, &NoResolver)?;

@@ -2,8 +2,8 @@
 //!
 //! Exit codes: 0 success, 1 failure, 2 usage error.
 //!
-//! Architecture invariant: only `commands::stdout`, `commands::stderr` and `process_log` print. `println!` and `eprintln!` panic
-//! on a closed pipe, which would end an hours-long run together with its terminal.
+//! Architecture invariant: only `commands::stdout`, `commands::stderr` and `process_log` print. `println!` and
+//! `eprintln!` panic on a closed pipe, which would end an hours-long run together with its terminal.
 
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 

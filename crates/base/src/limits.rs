@@ -43,8 +43,8 @@ pub const HEAD_BUFFER_BYTES: u32 = 16 * KIB;
 pub const PARKED_BYTES_MAX: usize = 2 * KIB as usize;
 /// Size of the buffer that a streaming body borrows while bytes are in flight.
 pub const BODY_BUFFER_BYTES: u32 = 64 * KIB;
-/// Buffers of `BODY_BUFFER_BYTES` that a worker lends at a time. More: those of `HEAD_BUFFER_BYTES`, so that many clients that
-/// do not read hold little.
+/// Buffers of `BODY_BUFFER_BYTES` that a worker lends at a time. More: those of `HEAD_BUFFER_BYTES`, so that many
+/// clients that do not read hold little.
 pub const LARGE_BUFFERS_MAX: usize = 256;
 /// Buffers of each size that a worker keeps for reuse. More: freed.
 pub const SPARE_BUFFERS_MAX: usize = 64;
@@ -87,8 +87,9 @@ pub const HEAD_MS_MAX: u32 = 15_000;
 /// Longest wait for the next request on a kept connection, in milliseconds. Longer: closed.
 pub const IDLE_CLIENT_MS_MAX: u32 = 60_000;
 /// Time for which a client must have held up its exchange, or have sent no request, before it gives way to others where
-/// connections, upstream connections or memory for held bodies run out, in milliseconds. The same for tunnels on which nothing
-/// moves, and for requests that wait for their upstream while their client has more than an even share of the places.
+/// connections, upstream connections or memory for held bodies run out, in milliseconds. The same for tunnels on which
+/// nothing moves, and for requests that wait for their upstream while their client has more than an even share of the
+/// places.
 pub const GIVE_WAY_MS: u32 = 1_000;
 /// Longest time without progress of a body, in milliseconds. Longer: closed, with 408 if no response was
 /// sent.
@@ -192,11 +193,12 @@ pub const HELD_BODY_BYTES_MAX: usize = 1024 * 1024 * 1024;
 pub const HELD_BYTES_DEFAULT: usize = 64 * 1024 * 1024;
 /// Largest memory for held bodies that can be configured, per worker, in bytes. Larger: a diagnostic.
 pub const HELD_BYTES_MAX: usize = 64 * 1024 * 1024 * 1024;
-/// Memory that a body is charged for beyond twice the bytes that have arrived, in bytes, unless its length is known and less.
+/// Memory that a body is charged for beyond twice the bytes that have arrived, in bytes, unless its length is known and
+/// less.
 pub const HELD_STEP_BYTES: usize = 16 * 1024;
-/// Factor by which one client's held memory may exceed the free part of the worker's: a client alone may hold two thirds
-/// of it, and never all. More: its bodies wait, at most `CONNECT_MS_MAX`, then 503. Source: Choudhury and Hahne, Dynamic
-/// Queue Length Thresholds, 1998.
+/// Factor by which one client's held memory may exceed the free part of the worker's: a client alone may hold two
+/// thirds of it, and never all. More: its bodies wait, at most `CONNECT_MS_MAX`, then 503. Source: Choudhury and Hahne,
+/// Dynamic Queue Length Thresholds, 1998.
 pub const HELD_SHARE: usize = 2;
 /// Maximum number of pieces of heavy work (longer than about a millisecond) waiting for a thread. One client may have
 /// as many as there are free places, so at most half while no other client has any. More: 503.
@@ -226,11 +228,11 @@ pub const UPSTREAMS_IDLE_MAX: usize = 4_096;
 /// Maximum number of requests waiting for a connection to one endpoint, per worker. More: 303001.
 pub const UPSTREAM_WAITERS_MAX: usize = 4_096;
 /// Default for the requests to one endpoint that wait for a connection or the head of the response, per worker: three
-/// quarters of the requests to one API, so that an endpoint that hangs leaves places to others. More: the next endpoint of
-/// the set gets the request, or 303001.
+/// quarters of the requests to one API, so that an endpoint that hangs leaves places to others. More: the next endpoint
+/// of the set gets the request, or 303001.
 pub const ENDPOINT_WAITING_DEFAULT: usize = 3_072;
-/// Maximum number of connections that a thread begins to open before it serves others. More: they wait for the next turn.
-/// As many take about a millisecond.
+/// Maximum number of connections that a thread begins to open before it serves others. More: they wait for the next
+/// turn. As many take about a millisecond.
 pub const CONNECTS_PER_TURN: usize = 16;
 /// Largest share of the local ports that open connections from one source address to one destination take, in percent.
 /// More: fault 101503, for lack of ports. Source: Linux looks for a free port among one half of them first, so that
@@ -275,11 +277,11 @@ pub const H2_CONNECTION_SEND_BYTES: usize = 128 * KIB as usize;
 pub const H2_RESPONSE_WINDOW_BYTES: u32 = 16 * MIB;
 /// Maximum number of unread bytes of all responses of one HTTP/2 connection, where the lab is the client.
 pub const H2_RESPONSE_CONNECTION_WINDOW_BYTES: u32 = 256 * MIB;
-/// Maximum size of the heads of all open streams of one HTTP/2 connection, in bytes. More: the stream is refused. Stops heads
-/// that consist of references to a few large fields, which the client sends once (CVE-2016-6581, HPACK bomb).
+/// Maximum size of the heads of all open streams of one HTTP/2 connection, in bytes. More: the stream is refused. Stops
+/// heads that consist of references to a few large fields, which the client sends once (CVE-2016-6581, HPACK bomb).
 pub const H2_CONNECTION_HEADS_BYTES_MAX: usize = MIB as usize;
-/// Maximum size of the heads of all open HTTP/2 streams of one worker, in bytes; of one client, as much as is left, which is
-/// half if no other has any. More: the stream is refused.
+/// Maximum size of the heads of all open HTTP/2 streams of one worker, in bytes; of one client, as much as is left,
+/// which is half if no other has any. More: the stream is refused.
 pub const H2_HEADS_BYTES_MAX: usize = 32 * MIB as usize;
 /// Memory of futures that serve HTTP/2 streams, kept by a worker for reuse, in futures. More: freed.
 pub const H2_SPARE_TASKS_MAX: usize = 256;

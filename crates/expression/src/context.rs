@@ -98,8 +98,8 @@ pub trait EvalContext {
     fn xml_header(&self) -> Result<Option<&xml::Document>, Error> {
         self.xml()
     }
-    /// The beginning of the same with its document element, as `xml::DocumentFeed::cut` ends it, for conditions that it may
-    /// decide. `None` if it is not worthwhile.
+    /// The beginning of the same with its document element, as `xml::DocumentFeed::cut` ends it, for conditions that it
+    /// may decide. `None` if it is not worthwhile.
     ///
     /// # Errors
     /// The budget; the body cannot be decoded.

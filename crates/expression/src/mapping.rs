@@ -5,9 +5,9 @@
 //! `jsonElement`. Source: the manual of Micro Integrator, "Working with Message Payloads", and StAXON's mapping
 //! convention, which Synapse uses.
 //!
-//! Back from XML, `<?xml-multiple name?>` makes an array of children of that name even if there is only one, element and
-//! attribute names lose their prefixes, texts that spell a JSON number, `true`, `false` or `null` become such values, and
-//! elements without content become `null`. [`Rules`] say otherwise.
+//! Back from XML, `<?xml-multiple name?>` makes an array of children of that name even if there is only one, element
+//! and attribute names lose their prefixes, texts that spell a JSON number, `true`, `false` or `null` become such
+//! values, and elements without content become `null`. [`Rules`] say otherwise.
 
 mod restore;
 mod to_json;

@@ -88,8 +88,8 @@ impl Account {
         self.worker.settle(&record, &self.request);
     }
 
-    /// One turn of a scrape, from position `from` on. Returns the next position, if there are more, and the number of APIs
-    /// that it copied.
+    /// One turn of a scrape, from position `from` on. Returns the next position, if there are more, and the number of
+    /// APIs that it copied.
     #[must_use]
     pub fn scrape(&self, from: usize) -> (Option<usize>, usize) {
         let mut figures = WorkerFigures::default();

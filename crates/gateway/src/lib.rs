@@ -6,7 +6,8 @@
 //! - [`tasks`], [`body`], [`shares`], [`message`]: the parts of exchanges: tasks and deadlines, streamed and held
 //!   bodies, places in a worker, the heads of the two messages;
 //! - [`forward`]: requests to upstreams, those of clients and the gateway's own;
-//! - [`artefacts`], [`quota`], [`cache`], [`account`]: compiled artefacts, limits, stored responses, records and counters;
+//! - [`artefacts`], [`quota`], [`cache`], [`account`]: compiled artefacts, limits, stored responses, records and
+//!   counters;
 //! - [`worker`]: the state of one worker, and the revision that it serves;
 //! - [`own_requests`], [`exchange`], [`identity`], [`upstream_auth`], [`integration`]: parts of the steps;
 //! - [`pipeline`]: the steps, in order;

@@ -1,6 +1,6 @@
-//! `/api/penstock/applications/NAME` and `/api/penstock/plans/NAME` for administrators, and `/api/penstock/applications` for
-//! the gateways that follow both: whose credentials may use which APIs, under which plans ([`crate::plans`]).
-//! docs/quotas.md describes them.
+//! `/api/penstock/applications/NAME` and `/api/penstock/plans/NAME` for administrators, and
+//! `/api/penstock/applications` for the gateways that follow both: whose credentials may use which APIs, under which
+//! plans ([`crate::plans`]). docs/quotas.md describes them.
 
 use std::collections::{BTreeMap, HashSet};
 

@@ -117,8 +117,8 @@ async fn asked(manager: &Manager, form: &Form) -> Result<Asked, Refusal> {
     Ok(Asked { redirect: redirect.to_owned(), client, state })
 }
 
-/// Whether `redirect` is the `registered` URI. On this machine, an application may use any port. Source: RFC 8252 section
-/// 7.3.
+/// Whether `redirect` is the `registered` URI. On this machine, an application may use any port. Source: RFC 8252
+/// section 7.3.
 fn same_redirect(registered: &str, redirect: &str) -> bool {
     let without_port = |uri: &str| {
         let origin = ["http://127.0.0.1", "http://[::1]"];

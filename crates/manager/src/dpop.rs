@@ -36,8 +36,8 @@ pub(crate) struct Proven {
 }
 
 impl Manager {
-    /// The proof of a request, which may have been used before: see [`Self::spend_proof`]. `None`: there is none. Source:
-    /// RFC 9449 section 4.3.
+    /// The proof of a request, which may have been used before: see [`Self::spend_proof`]. `None`: there is none.
+    /// Source: RFC 9449 section 4.3.
     pub(crate) fn proof(
         &self,
         head: &HeaderMap,

@@ -2,8 +2,8 @@
 //! section 3.1, RFC 9700 section 2.1.
 //!
 //! The page has a button for each provider, besides the password. The browser goes to the provider and returns to
-//! [`returned`], which shows the page again, for the user's decision: a session at the provider allows nothing here. The
-//! page contains a sealed proof of the sign-in, which is valid for this user and this request of a client only.
+//! [`returned`], which shows the page again, for the user's decision: a session at the provider allows nothing here.
+//! The page contains a sealed proof of the sign-in, which is valid for this user and this request of a client only.
 
 use base::limits::SIGN_IN_S_MAX;
 use http::header::{COOKIE, HeaderName, SET_COOKIE};
@@ -26,8 +26,8 @@ pub(crate) const CALLBACK: &str = "/oauth2/callback";
 /// Sent over TLS to this host alone. One sign-in of a browser at a time.
 const ATTEMPT: &str = "__Host-penstock-sign-in";
 
-/// Sends the browser to the provider that the user has chosen. `target`: the path and query of the page. `max_age_s`: how
-/// long ago the user may have signed in there.
+/// Sends the browser to the provider that the user has chosen. `target`: the path and query of the page. `max_age_s`:
+/// how long ago the user may have signed in there.
 pub(crate) async fn begin(
     manager: &Manager,
     name: &str,
@@ -208,8 +208,8 @@ fn prove(manager: &Manager, SignedIn { user, auth_s, target }: &SignedIn) -> Opt
     manager.keys().sealing.seal(&purpose(target), text.as_bytes())
 }
 
-/// The user who has signed in by `proof`, for the page `target`, if that was not too long ago, and when the provider asked
-/// for the password (0: unknown).
+/// The user who has signed in by `proof`, for the page `target`, if that was not too long ago, and when the provider
+/// asked for the password (0: unknown).
 pub(crate) async fn proven(
     manager: &Manager,
     proof: &str,

@@ -28,8 +28,8 @@ pub enum GatewayError {
     Start(#[from] StartError),
 }
 
-/// Registers the gateway `name`, or with `is_known` replaces the secret of that gateway, and returns the secret. The name
-/// is also the client's id.
+/// Registers the gateway `name`, or with `is_known` replaces the secret of that gateway, and returns the secret. The
+/// name is also the client's id.
 ///
 /// # Errors
 /// [`GatewayError`]; nothing is changed then.

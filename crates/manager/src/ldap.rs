@@ -275,8 +275,8 @@ impl Connection<'_> {
         Ok(entries)
     }
 
-    /// Whether `password` is that of the entry `dn`. Never an empty one, nor an entry without a name: a server takes that
-    /// for an anonymous bind, which succeeds. Source: RFC 4513 sections 5.1.1 and 5.1.2.
+    /// Whether `password` is that of the entry `dn`. Never an empty one, nor an entry without a name: a server takes
+    /// that for an anonymous bind, which succeeds. Source: RFC 4513 sections 5.1.1 and 5.1.2.
     pub(crate) async fn has_password(
         &mut self,
         dn: &str,
@@ -308,8 +308,8 @@ impl Drop for Connection<'_> {
     }
 }
 
-/// `filter` with the name of a user and their entry in place of `{user}` and `{dn}`, as values that have no other meaning
-/// in a filter. Source: RFC 4515 section 3.
+/// `filter` with the name of a user and their entry in place of `{user}` and `{dn}`, as values that have no other
+/// meaning in a filter. Source: RFC 4515 section 3.
 fn filled(filter: &str, user: &str, dn: &str) -> String {
     let dn = ldap_escape(dn);
     let parts: Vec<String> = filter.split("{user}").map(|part| part.replace("{dn}", &dn)).collect();

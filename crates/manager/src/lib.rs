@@ -1,8 +1,9 @@
 //! The control plane: its key manager issues OAuth2 tokens, at WSO2's paths.
 //!
-//! Place in the flow: clients of OAuth2, administrators --> **manager** --> `store`, an LDAP directory,
-//! OpenID Connect providers. Gateways meet it only through the
-//! keys that it publishes, the tokens that it signs, and the lists of revoked tokens, of applications and of plans. [`routes`] lists the endpoints; each is a function of a parsed request.
+//! Place in the flow: clients of OAuth2, administrators --> **manager** --> `store`, an LDAP directory, OpenID Connect
+//! providers. Gateways meet it only through the keys that it publishes, the tokens that it signs, and the lists of
+//! revoked tokens, of applications and of plans. [`routes`] lists the endpoints; each is a function of a parsed
+//! request.
 //!
 //! It runs on one thread of its own, with hyper: it is not on the path of a request to an API.
 //!

@@ -52,8 +52,8 @@ pub const NONCE_BYTES_MAX: usize = 255;
 pub const CLIENTS_MAX: u64 = 100_000;
 /// Clients in one response to an administrator who lists them. More: in the next one.
 pub const CLIENTS_PAGE_MAX: u32 = 1_000;
-/// Opaque and refresh tokens, codes, revocations of JWTs, and assertions that were used, in the store. More: 503 until some expire, except for
-/// revocations. A million takes about 300 MB.
+/// Opaque and refresh tokens, codes, revocations of JWTs, and assertions that were used, in the store. More: 503 until
+/// some expire, except for revocations. A million takes about 300 MB.
 pub const TOKENS_MAX: u64 = 1_000_000;
 /// The same of one client. More, when they are counted every [`PURGE_S`]: the client gets 503 until some expire.
 pub const CLIENT_TOKENS_MAX: u64 = 100_000;
@@ -106,16 +106,16 @@ pub const ACCOUNT_FAILURES_MAX: u32 = 10;
 /// Failed attempts for one user from all addresses after which further ones are slowed. Source: NIST SP 800-63B section
 /// 3.2.2.
 pub const USER_FAILURES_MAX: u32 = 100;
-/// Failed attempts of users from one address, or one IPv6 /64, after which further ones are slowed. Many users can share
-/// an address. HTTP Basic with names that neither a user nor a client has is counted apart, with the same limit.
+/// Failed attempts of users from one address, or one IPv6 /64, after which further ones are slowed. Many users can
+/// share an address. HTTP Basic with names that neither a user nor a client has is counted apart, with the same limit.
 pub const ADDRESS_FAILURES_MAX: u32 = 50;
 /// Time for which browsers keep the response to a preflight request, in seconds.
 pub const PREFLIGHT_S: u64 = 600;
 /// Device codes that clients without a secret get at once for one address, or one IPv6 /64; one more every
 /// [`FAILURE_S`]. Further requests are slowed.
 pub const ADDRESS_DEVICES_MAX: u32 = 100;
-/// Longest pause between slowed attempts, in seconds. Earlier ones: 429, without verification. The pause doubles from one
-/// second on.
+/// Longest pause between slowed attempts, in seconds. Earlier ones: 429, without verification. The pause doubles from
+/// one second on.
 pub const SLOWED_S_MAX: u64 = 60;
 /// Time after which one more failed attempt is forgotten, in seconds.
 pub const FAILURE_S: u64 = 60;
@@ -126,8 +126,8 @@ pub const LDAP_CONNECTIONS_MAX: usize = 8;
 /// Longest wait for a connection to an LDAP directory that may search, in milliseconds, whichever of its servers
 /// responds. Longer: 503.
 pub const LDAP_OPEN_MS_MAX: u64 = 12_000;
-/// Longest wait for an LDAP server: for a connection, for the entry and groups of a user, and for a bind, in milliseconds.
-/// Longer: the next server, or 503.
+/// Longest wait for an LDAP server: for a connection, for the entry and groups of a user, and for a bind, in
+/// milliseconds. Longer: the next server, or 503.
 pub const LDAP_MS_MAX: u64 = 5_000;
 const _: () =
     assert!(LDAP_OPEN_MS_MAX + 2 * LDAP_MS_MAX < REQUEST_MS_MAX, "a failure is not cut off");
@@ -154,7 +154,8 @@ const _: () = assert!(
 pub const PROVIDER_BYTES_MAX: usize = 256 * 1_024;
 /// Sign-ins that ask the same provider at once. More: they wait, up to [`PROVIDER_WAIT_MS_MAX`].
 pub const PROVIDER_SIGN_INS_MAX: usize = 16;
-/// Longest request of a client, in bytes, with which a user can go to a provider. Longer: 400. A cookie holds it, sealed.
+/// Longest request of a client, in bytes, with which a user can go to a provider. Longer: 400. A cookie holds it,
+/// sealed.
 pub const PROVIDER_TARGET_BYTES_MAX: usize = 2_048;
 /// Users and addresses whose failures are counted, in one half of a table of fixed size; the other half is for clients.
 /// Several can share an entry.

@@ -159,8 +159,8 @@ impl Manager {
         Err(Refusal::Unavailable)
     }
 
-    /// At a provider, a user could take the names of others, before they sign in, by changing the own one. In a directory,
-    /// a user who is renamed may get the new name.
+    /// At a provider, a user could take the names of others, before they sign in, by changing the own one. In a
+    /// directory, a user who is renamed may get the new name.
     async fn add(&self, user: &User) -> Result<NewUser, Refusal> {
         if user.source != LDAP {
             return Ok(self.store.add_outside_user(user).await?);

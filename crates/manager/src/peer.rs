@@ -21,8 +21,8 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    /// The client of a trusted proxy, which is not the other end itself: certificates are those of the proxy. `None`: the
-    /// request is that of the other end.
+    /// The client of a trusted proxy, which is not the other end itself: certificates are those of the proxy. `None`:
+    /// the request is that of the other end.
     pub(crate) fn client(&self, head: &HeaderMap, trusted: &[Block]) -> Option<Self> {
         const FORWARDED_FOR: &str = "x-forwarded-for";
         let is_proxy = addresses::is_in(trusted, self.address.to_canonical());

@@ -189,7 +189,8 @@ fn payload(token: &str) -> Result<Map<String, Value>, String> {
     serde_json::from_slice(compact.payload()).map_err(|error| error.to_string())
 }
 
-/// Adds a response of the userinfo endpoint. Source: OpenID Connect Core section 5.3.2: it has to be about the same user.
+/// Adds a response of the userinfo endpoint. Source: OpenID Connect Core section 5.3.2: it has to be about the same
+/// user.
 fn add(told: &mut Vec<Map<String, Value>>, userinfo: &[u8]) -> Result<(), String> {
     let more: Map<String, Value> = serde_json::from_slice(userinfo)
         .map_err(|_| "the response of the userinfo endpoint is not a JSON object")?;

@@ -324,8 +324,8 @@ async fn register(
     Ok(Registered { id, secret, wanted })
 }
 
-/// Registers a client of [`ADMIN`] for `client_credentials`, with this id and these scopes; or gives the one of that name a new secret.
-/// Returns its id and secret.
+/// Registers a client of [`ADMIN`] for `client_credentials`, with this id and these scopes; or gives the one of that
+/// name a new secret. Returns its id and secret.
 ///
 /// # Errors
 /// The store cannot be used.
@@ -422,8 +422,8 @@ impl Metadata {
     }
 }
 
-/// The certificates of a client, as they are stored: each key of the document has its own first in `x5c`. Source: RFC 8705
-/// section 2.2.2, RFC 7517 section 4.7.
+/// The certificates of a client, as they are stored: each key of the document has its own first in `x5c`. Source: RFC
+/// 8705 section 2.2.2, RFC 7517 section 4.7.
 fn thumbprints(document: Option<&Value>) -> Result<String, Refusal> {
     let keys = document.and_then(|document| document["keys"].as_array());
     let thumbprint = |key: &Value| {
@@ -489,8 +489,8 @@ fn redirects(uris: &[String]) -> Result<String, Refusal> {
     list(uris.iter().map(String::as_str), "redirect URIs")
 }
 
-/// Whether a browser may be sent to `uri`: https, http on this machine, or an application's own scheme, which has a dot;
-/// without fragment. Source: RFC 6749 section 3.1.2, RFC 8252 section 7.
+/// Whether a browser may be sent to `uri`: https, http on this machine, or an application's own scheme, which has a
+/// dot; without fragment. Source: RFC 6749 section 3.1.2, RFC 8252 section 7.
 pub(crate) fn is_redirect(uri: &str) -> bool {
     let of_scheme = |byte: u8| byte.is_ascii_alphanumeric() || b"+.-".contains(&byte);
     let allowed = |(scheme, rest): (&str, &str)| match scheme {

@@ -23,8 +23,8 @@ pub(crate) const NO_DIRECTORY: &str = "The directory of users does not respond. 
 pub(crate) const SIGN_IN_AGAIN: (StatusCode, &str) =
     (StatusCode::FORBIDDEN, "Your sign-in is no longer valid. Sign in again.");
 
-/// The user who fills in the form of the page for `target`, and when they signed in (0: unknown); or status and message of
-/// the page that they get again.
+/// The user who fills in the form of the page for `target`, and when they signed in (0: unknown); or status and message
+/// of the page that they get again.
 pub(crate) async fn signed_in(
     manager: &Manager,
     form: &Form,

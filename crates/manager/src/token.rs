@@ -48,8 +48,8 @@ impl Requester {
         dpop::key_of(presented).is_none_or(|key| self.key() == Some(key))
     }
 
-    /// Binds its tokens to the key or certificate in `cnf` of another token. False: it has not proven to have that one, or
-    /// its tokens cannot be bound to it.
+    /// Binds its tokens to the key or certificate in `cnf` of another token. False: it has not proven to have that one,
+    /// or its tokens cannot be bound to it.
     pub(crate) fn bind_as(&mut self, confirmation: &Value, peer: &Peer) -> bool {
         match (confirmation["jkt"].as_str(), confirmation["x5t#S256"].as_str()) {
             (Some(key), None) => self.key() == Some(key),
@@ -395,7 +395,8 @@ pub(crate) fn granted(requested: Option<&str>, registered: &str, more: Option<&s
     if scopes.is_empty() { DEFAULT_SCOPE.to_owned() } else { scopes.join(" ") }
 }
 
-/// The scopes of `scope` that a user with `roles` may have. `bound`: scopes, each with the roles of which one is needed.
+/// The scopes of `scope` that a user with `roles` may have. `bound`: scopes, each with the roles of which one is
+/// needed.
 fn for_roles(bound: &[(String, Vec<String>)], scope: String, roles: Option<&Value>) -> String {
     let roles = roles.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let has_role = |wanted: &String| roles.iter().any(|role| role.as_str() == Some(wanted));

@@ -19,9 +19,9 @@
 //! }
 //! ```
 //!
-//! The folders, lowest first, each of which imports only those before it: `message` has bodies and properties; `program`
-//! has compiled artefacts and the interface of a step; `run` takes messages through sequences; `syntax` reads elements;
-//! `mediators` and `policies` are the steps; `compile` reads whole artefacts.
+//! The folders, lowest first, each of which imports only those before it: `message` has bodies and properties;
+//! `program` has compiled artefacts and the interface of a step; `run` takes messages through sequences; `syntax` reads
+//! elements; `mediators` and `policies` are the steps; `compile` reads whole artefacts.
 //!
 //! Architecture invariant: no I/O, no clock, no thread. The host supplies the message's head ([`Head`]) and everything
 //! else that an expression may read ([`Environment`]).

@@ -8,8 +8,8 @@ pub const PASS_THROUGH_DEPTH_MAX: usize = 8;
 /// Maximum number of failures of one message that error handlers take. More: the failure has no handler.
 /// A sequence that is its own error handler, and fails, ends here.
 pub const HANDLED_FAILURES_MAX: usize = 64;
-/// Memory that the error handlers of a run get once in addition to its budget, in bytes, if less is left. More than that:
-/// the failure has no handler.
+/// Memory that the error handlers of a run get once in addition to its budget, in bytes, if less is left. More than
+/// that: the failure has no handler.
 pub const HANDLER_BYTES: usize = 256 * 1024;
 /// The same for steps.
 pub const HANDLER_STEPS: u64 = 20_000;
@@ -33,8 +33,8 @@ pub const MEDIATOR_STEPS: u64 = 50;
 /// Maximum number of messages that a mediator makes of one (more: the message fails), and of the messages of one run
 /// that are alive (more: the whole run fails).
 pub const PARTS_MAX: usize = 10_000;
-/// Maximum size of the responses that all mediators `cache` keep, in bytes. More: the oldest of the `cache` that uses most
-/// leave.
+/// Maximum size of the responses that all mediators `cache` keep, in bytes. More: the oldest of the `cache` that uses
+/// most leave.
 pub const CACHE_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Responses that are looked at in one sweep for those whose time is over.
 pub const CACHE_SWEPT_MAX: usize = 1_000;
@@ -56,8 +56,8 @@ pub const PATTERN_BYTES_MAX: usize = 1024 * 1024;
 /// Longest wait for the response of an endpoint without a `timeout`, in milliseconds. Source: Synapse's
 /// `synapse.global_timeout_interval`.
 pub const ENDPOINT_TIMEOUT_MS: u32 = 120_000;
-/// Longest wait for the response of an interceptor service without a `requestTimeout`, in seconds. Longer: fault 103500.
-/// Source: Choreo Connect's `router.clusterTimeoutInSeconds`.
+/// Longest wait for the response of an interceptor service without a `requestTimeout`, in seconds. Longer: fault
+/// 103500. Source: Choreo Connect's `router.clusterTimeoutInSeconds`.
 pub const INTERCEPTOR_TIMEOUT_S: u32 = 20;
 /// Time that a step may take on the thread of a worker, in nanoseconds, by estimate. Longer: the host may move it to a
 /// thread for heavy work. Source: docs/performance.md; the added latency at the median is to stay under 100 µs.
@@ -74,13 +74,13 @@ pub const REWRITE_NS_PER_BYTE: u64 = 8;
 pub const SPLIT_NS_PER_BYTE: u64 = 100;
 /// Estimate of a transformation by a stylesheet, in nanoseconds per byte: it reads, searches and writes.
 pub const TRANSFORM_NS_PER_BYTE: u64 = 20;
-/// Default maximum size of a compressed body when it is decoded, in bytes; the gateway's is `held_body_bytes_max`. Larger:
-/// the body is malformed.
+/// Default maximum size of a compressed body when it is decoded, in bytes; the gateway's is `held_body_bytes_max`.
+/// Larger: the body is malformed.
 pub const DECODED_BYTES_MAX: usize = 10 * 1024 * 1024;
 /// Size up to which a decoded body may be any multiple of its compressed size, in bytes.
 pub const DECODED_FREE_BYTES: usize = 256 * 1024;
-/// Maximum ratio of a decoded body to its compressed size, above that. More: the body is malformed. Source: Apache httpd's
-/// `DeflateInflateRatioLimit`.
+/// Maximum ratio of a decoded body to its compressed size, above that. More: the body is malformed. Source: Apache
+/// httpd's `DeflateInflateRatioLimit`.
 pub const DECODED_RATIO_MAX: usize = 200;
 /// Bytes of a compressed body that are decoded for the price of a step.
 pub const DECODED_BYTES_PER_STEP: usize = 16;

@@ -33,8 +33,8 @@ impl Environment for Nobody {
     fn log(&self, _: LogLevel, _: &str) {}
 }
 
-/// Runs every sequence of the input on a body, separated by a zero byte: artefacts are compiled or rejected with a place,
-/// and runs end within their budget.
+/// Runs every sequence of the input on a body, separated by a zero byte: artefacts are compiled or rejected with a
+/// place, and runs end within their budget.
 ///
 /// # Panics
 /// If the property does not hold.

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use bytes::Bytes;
 use crate::host::{World, flow, message, program};
+use bytes::Bytes;
 use penstock_mediation::{
     Answer, Ask, Body, Direction, Event, Flow, Format, Message, Program, Run,
 };
@@ -58,9 +58,9 @@ impl Host {
     }
 }
 
-/// The most that a run takes when the host is asked something, and the bodies that the host holds for it, as a multiple of
-/// those that were received and sent so far. In a thread of its own: documents have the names that it knows from earlier
-/// ones.
+/// The most that a run takes when the host is asked something, and the bodies that the host holds for it, as a multiple
+/// of those that were received and sent so far. In a thread of its own: documents have the names that it knows from
+/// earlier ones.
 fn held(program: &Arc<Program>, flow: Flow, body: &str) -> f64 {
     std::thread::scope(|scope| scope.spawn(|| held_here(program, flow, body)).join().unwrap())
 }

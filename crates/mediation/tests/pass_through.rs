@@ -77,7 +77,8 @@ fn sent(run: &mut Run, world: &World) -> (AskId, Box<Exchange>) {
     (ask, sent)
 }
 
-/// Checks that a run sends the same message to `target`, and that it returns the response, or fails as the exchange does.
+/// Checks that a run sends the same message to `target`, and that it returns the response, or fails as the exchange
+/// does.
 #[track_caller]
 fn check_run(
     program: &Arc<Program>,

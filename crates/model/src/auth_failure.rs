@@ -17,8 +17,8 @@ pub enum AuthFailure {
     MalformedToken,
     /// base64url with `=` padding, from an issuer without `padded_segments = true`.
     PaddedToken,
-    /// The token's header has `crit`, `b64`, `zip`, `enc`, or a `typ` that is not an access token's; or its claims are those
-    /// of an ID token, a refresh token or a logout token.
+    /// The token's header has `crit`, `b64`, `zip`, `enc`, or a `typ` that is not an access token's; or its claims are
+    /// those of an ID token, a refresh token or a logout token.
     UnsupportedHeader,
     /// The algorithm is `none`, unknown, or not supported by the issuer's keys.
     UnsupportedAlgorithm,

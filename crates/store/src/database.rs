@@ -25,8 +25,8 @@ pub enum Database {
 }
 
 impl Database {
-    /// Whether this build can open it: all can open an SQLite database, and those with the cargo feature `databases` also
-    /// one of a server.
+    /// Whether this build can open it: all can open an SQLite database, and those with the cargo feature `databases`
+    /// also one of a server.
     #[must_use]
     pub fn is_included(&self) -> bool {
         match self {

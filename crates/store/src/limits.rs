@@ -17,6 +17,6 @@ pub const FAILURE_CHANGES_MAX: u32 = 8;
 /// Time for which the removal of an application or a plan is remembered, in seconds. A gateway that was cut off for
 /// longer receives all applications again.
 pub const REMOVED_S: u64 = 7 * 86_400;
-/// Removed applications, and removed plans, of which it is known that they were removed. More: the oldest are forgotten,
-/// as if [`REMOVED_S`] had passed.
+/// Removed applications, and removed plans, of which it is known that they were removed. More: the oldest are
+/// forgotten, as if [`REMOVED_S`] had passed.
 pub const REMOVED_MAX: u64 = 10_000;

@@ -1,7 +1,7 @@
 //! The seconds of several agents, merged into one time series and one histogram log.
 //!
-//! Agents number their seconds from the start of the measured time, which is the same moment of the controller's clock for
-//! all of them.
+//! Agents number their seconds from the start of the measured time, which is the same moment of the controller's clock
+//! for all of them.
 
 use std::collections::BTreeMap;
 

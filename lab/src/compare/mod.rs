@@ -1,8 +1,8 @@
 //! Compares two sets of results case by case: faster, slower, same, or inconclusive.
 //!
-//! Returns a [`Comparison`] per case and metric with the ratio B/A, its confidence interval, and the smallest
-//! effect that this number of repetitions can detect. A result is excluded from the metrics that its warnings
-//! concern. If A and B ran interleaved, repetitions are compared in pairs; otherwise the comparison is marked, since the ratio then
+//! Returns a [`Comparison`] per case and metric with the ratio B/A, its confidence interval, and the smallest effect
+//! that this number of repetitions can detect. A result is excluded from the metrics that its warnings concern. If A
+//! and B ran interleaved, repetitions are compared in pairs; otherwise the comparison is marked, since the ratio then
 //! includes any drift.
 //!
 //! With many comparisons, some differ by chance. Faster and slower are therefore reported only for

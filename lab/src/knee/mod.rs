@@ -76,8 +76,8 @@ pub struct Knee {
     pub law: Option<Usl>,
 }
 
-/// Runs a search; `measure` measures a level (`None`: it was interrupted, which ends the search), `report` is called with
-/// each result.
+/// Runs a search; `measure` measures a level (`None`: it was interrupted, which ends the search), `report` is called
+/// with each result.
 ///
 /// # Errors
 /// The error of `measure`.
@@ -103,8 +103,8 @@ pub fn search<E>(
     Ok(Knee { met, missed, ended, law: law(&probes), probes })
 }
 
-/// Measures a level with the load generator and returns the verdict. With HTTP/2, as many users share a connection at each
-/// number of users as in `options`.
+/// Measures a level with the load generator and returns the verdict. With HTTP/2, as many users share a connection at
+/// each number of users as in `options`.
 ///
 /// # Errors
 /// [`LoadError`]: the measurement failed.

@@ -1,5 +1,5 @@
-//! gRPC calls over HTTP/2: messages with a length prefix, and a status in the trailers. Messages are bytes: nothing here
-//! knows a `.proto` file.
+//! gRPC calls over HTTP/2: messages with a length prefix, and a status in the trailers. Messages are bytes: nothing
+//! here knows a `.proto` file.
 //!
 //! A call with any number of messages is one request. Source: "gRPC over HTTP2", grpc/grpc.
 

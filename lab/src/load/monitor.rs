@@ -162,8 +162,8 @@ impl<'a> Monitor<'a> {
         self.last_progress.0.saturating_add(us(SECOND))
     }
 
-    /// The end of the current interval: a whole second of the measured time. Intervals end a little later, which must not
-    /// add up: those of several agents belong together.
+    /// The end of the current interval: a whole second of the measured time. Intervals end a little later, which must
+    /// not add up: those of several agents belong together.
     fn next_second_us(&self) -> u64 {
         let from_us = self.plan.window.from_us;
         let since_us = self.interval_us.saturating_sub(from_us);

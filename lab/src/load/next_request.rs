@@ -1,7 +1,7 @@
 //! A user's next request, from the scheduler's decision to its start: the same for every protocol.
 //!
-//! With a number of requests instead of a time, a request is claimed when it is scheduled. So a user without one ends at
-//! once, and the measured time with the last response, instead of with the start of a request that is not sent.
+//! With a number of requests instead of a time, a request is claimed when it is scheduled. So a user without one ends
+//! at once, and the measured time with the last response, instead of with the start of a request that is not sent.
 //!
 //! Architecture invariant: no clock, no socket.
 

@@ -71,8 +71,8 @@ impl Plan {
         self.scenario.as_ref().map(|scenario| Session::new(scenario, index, &self.prepared))
     }
 
-    /// The users of a thread have ended. If their number of requests ends the measurement, the last one ends the measured
-    /// time.
+    /// The users of a thread have ended. If their number of requests ends the measurement, the last one ends the
+    /// measured time.
     pub(crate) fn thread_ended(&self) {
         if self.running.fetch_sub(1, Ordering::Relaxed) == 1 && self.requests.is_some() {
             self.window.end_at(self.now_us());

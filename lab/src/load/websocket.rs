@@ -2,7 +2,8 @@
 //! it was answered by one. Source: RFC 6455.
 //!
 //! The frame of the message is prepared once, with one mask for the whole measurement: masks protect proxies from
-//! content that a script chose (section 10.3), and a generator runs no scripts. A PING is answered with the next message.
+//! content that a script chose (section 10.3), and a generator runs no scripts. A PING is answered with the next
+//! message.
 //!
 //! Architecture invariant: the outcome does not depend on how the frames were split into reads.
 

@@ -1,5 +1,5 @@
-//! A ranking in one picture: each target's ratio to the first with its interval, on a logarithmic axis. The line is at 1,
-//! where both are the same: a target whose interval crosses it can't be told from the first.
+//! A ranking in one picture: each target's ratio to the first with its interval, on a logarithmic axis. The line is at
+//! 1, where both are the same: a target whose interval crosses it can't be told from the first.
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Write};

@@ -15,8 +15,8 @@ pub struct StoredResult {
     pub result: CaseResult,
 }
 
-/// Reads the file `folder`, or all results below it, sorted by name with numbers by value (50 users before 100). Symbolic
-/// links are not followed; unfinished cases and failed attempts are skipped.
+/// Reads the file `folder`, or all results below it, sorted by name with numbers by value (50 users before 100).
+/// Symbolic links are not followed; unfinished cases and failed attempts are skipped.
 ///
 /// # Errors
 /// A folder or file cannot be read, a file is invalid, there are no results, or more than

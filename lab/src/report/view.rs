@@ -49,8 +49,8 @@ impl CaseView {
         all.map(|one| (one.get("name").and_then(Value::as_str).unwrap_or_default(), one))
     }
 
-    /// User and system CPU time of the target per request, in microseconds: of a suite's samples, or as `lab load` measured
-    /// it.
+    /// User and system CPU time of the target per request, in microseconds: of a suite's samples, or as `lab load`
+    /// measured it.
     #[must_use]
     pub fn cpu_us(&self) -> Option<f64> {
         let sampled = self.result().target_use.map(|used| used.cpu_user_us + used.cpu_system_us);

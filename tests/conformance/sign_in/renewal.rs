@@ -148,8 +148,8 @@ fn a_session_whose_refresh_token_stays_is_renewed_whenever_its_access_token_expi
     }
 }
 
-/// A browser that has lost the responses with its new cookies sends the old one, whose session was renewed to one that has
-/// expired since, or to several.
+/// A browser that has lost the responses with its new cookies sends the old one, whose session was renewed to one that
+/// has expired since, or to several.
 #[test]
 fn a_session_that_was_renewed_and_has_expired_since_is_renewed_again_a_few_times() {
     const MOST: usize = SESSION_RENEWALS_MAX;

@@ -105,8 +105,8 @@ fn too_wide(file: &Path, text: &str) -> Vec<Finding> {
     found
 }
 
-/// Every file in a `tests` folder beside a Cargo.toml with `autotests = false` is a module of its `main.rs`: another one
-/// would never be compiled.
+/// Every file in a `tests` folder beside a Cargo.toml with `autotests = false` is a module of its `main.rs`: another
+/// one would never be compiled.
 pub(super) fn test_modules(tree: &Tree) -> Vec<Finding> {
     let packages = tree.packages.iter().map(|package| package.folder.join("tests"));
     packages.flat_map(|folder| unnamed_modules(tree, &folder)).collect()

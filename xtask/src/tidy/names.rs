@@ -26,8 +26,8 @@ struct Exported {
     public: bool,
 }
 
-/// No two modules of a crate export a type of the same name, and none exports one whose name a type of an imported crate
-/// has.
+/// No two modules of a crate export a type of the same name, and none exports one whose name a type of an imported
+/// crate has.
 pub(super) fn repetitions(tree: &Tree) -> Vec<Finding> {
     check(tree, REPEATED)
 }

@@ -31,7 +31,8 @@ pub(crate) struct Arguments {
     /// Artefacts (*.xml, *.car), or a folder of them
     #[arg(value_name = "PATH")]
     path: PathBuf,
-    /// The proxy, API, inbound endpoint, sequence or template to show [default: all proxies, APIs and inbound endpoints, else all sequences]
+    /// The proxy, API, inbound endpoint, sequence or template to show [default: all proxies, APIs and inbound
+    /// endpoints, else all sequences]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
     /// Draw a diagram into this file; an existing file is replaced

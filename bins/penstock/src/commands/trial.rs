@@ -25,10 +25,10 @@ use crate::failure::Failure;
 
 /// Run one message through a sequence, a proxy service or an API's resource, without a network
 ///
-/// Prints where messages go, with their heads and bodies; log lines and the trace go to stderr. A message that is sent to
-/// an endpoint ends there, unless --response gives the response of all endpoints. Timeouts elapse immediately. Parameters
-/// such as $SYSTEM:NAME and configs.NAME are read from the environment and from file.properties, as by the gateway.
-/// Artefacts with errors are reported and left out.
+/// Prints where messages go, with their heads and bodies; log lines and the trace go to stderr. A message that is sent
+/// to an endpoint ends there, unless --response gives the response of all endpoints. Timeouts elapse immediately.
+/// Parameters such as $SYSTEM:NAME and configs.NAME are read from the environment and from file.properties, as by the
+/// gateway. Artefacts with errors are reported and left out.
 #[derive(Args)]
 #[command(after_help = "Examples:
   penstock try orders.xml --payload order.json

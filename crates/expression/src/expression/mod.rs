@@ -141,8 +141,8 @@ impl Expression {
         })
     }
 
-    /// The nodes that an XPath selects, or `${xpath('...')}`, or that a property holds, in document order, without namespace
-    /// nodes.
+    /// The nodes that an XPath selects, or `${xpath('...')}`, or that a property holds, in document order, without
+    /// namespace nodes.
     ///
     /// # Errors
     /// [`Error::Type`] if this does not select nodes; else as [`Expression::evaluate`].
@@ -170,8 +170,8 @@ impl Expression {
         }
     }
 
-    /// The values of the body that a JSONPath or a Synapse expression selects, in the order of evaluation; not those that
-    /// it makes.
+    /// The values of the body that a JSONPath or a Synapse expression selects, in the order of evaluation; not those
+    /// that it makes.
     ///
     /// # Errors
     /// As [`Expression::evaluate`].

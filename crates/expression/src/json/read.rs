@@ -139,8 +139,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Closes the containers that end after the value before `at`, and returns where the next value begins; `None` at the
-    /// end of the document.
+    /// Closes the containers that end after the value before `at`, and returns where the next value begins; `None` at
+    /// the end of the document.
     #[inline(always)]
     fn after_value(&mut self, mut at: usize) -> Result<Option<usize>, Located> {
         let bytes = self.bytes;
@@ -178,8 +178,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads the string at `start`, after a `comma`, and others as long as there are the same few bytes between them, which
-    /// then take one comparison. Returns where the last one ends.
+    /// Reads the string at `start`, after a `comma`, and others as long as there are the same few bytes between them,
+    /// which then take one comparison. Returns where the last one ends.
     #[inline(never)]
     fn strings(&mut self, comma: usize, mut start: usize) -> Result<usize, Located> {
         let bytes = self.bytes;

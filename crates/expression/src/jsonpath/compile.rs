@@ -83,8 +83,8 @@ pub(super) fn steps<'s>(cursor: &mut Cursor<'s>, outer: &mut Outer<'_, 's>) -> C
     }
 }
 
-/// Whether `next` is part of a name after a dot: inside a host expression it ends at any operator, and inside a filter or
-/// a call at one of those.
+/// Whether `next` is part of a name after a dot: inside a host expression it ends at any operator, and inside a filter
+/// or a call at one of those.
 fn is_name(next: char, hosted: bool, nested: bool) -> bool {
     if hosted {
         return next.is_alphanumeric() || next == '_';

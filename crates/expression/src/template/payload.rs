@@ -52,8 +52,8 @@ pub struct Argument {
     /// The expression is an XPath whose nodes are inserted into XML as markup; into other places their texts.
     pub markup: bool,
     /// Text that is a well-formed XML document is inserted into XML as markup, without its declaration, and into JSON
-    /// as JSON, unless it is the result of a JSONPath. Synapse does this unless `deepCheck` is `false`. Has no effect on
-    /// `literal` arguments.
+    /// as JSON, unless it is the result of a JSONPath. Synapse does this unless `deepCheck` is `false`. Has no effect
+    /// on `literal` arguments.
     pub deep: bool,
 }
 
@@ -109,8 +109,8 @@ impl PayloadTemplate {
     /// Compiles `format`.
     ///
     /// # Errors
-    /// [`Error::Syntax`] with the position: a `$n` without argument, a malformed `${...}`, a format that is too long, or
-    /// one whose output is never JSON or XML.
+    /// [`Error::Syntax`] with the position: a `$n` without argument, a malformed `${...}`, a format that is too long,
+    /// or one whose output is never JSON or XML.
     pub fn compile(
         format: &str,
         arguments: Vec<Argument>,

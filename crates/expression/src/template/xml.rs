@@ -249,8 +249,8 @@ fn copy(into: &mut [u8], at: usize, part: &[u8]) {
     }
 }
 
-/// Whether no character of JSON without escapes may be written as another one: its strings have no quotes and no control
-/// characters.
+/// Whether no character of JSON without escapes may be written as another one: its strings have no quotes and no
+/// control characters.
 fn is_plain_source(source: &[u8]) -> bool {
     memchr::memchr3(b'&', b'<', b'>', source).is_none() && memchr::memchr(0xef, source).is_none()
 }

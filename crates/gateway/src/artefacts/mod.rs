@@ -257,8 +257,8 @@ impl Integration {
         }
     }
 
-    /// The service at the path of a request: a proxy whose bindings are right, or an API that is bound to the listeners of
-    /// `[integration]`; else the sequence `main`.
+    /// The service at the path of a request: a proxy whose bindings are right, or an API that is bound to the listeners
+    /// of `[integration]`; else the sequence `main`.
     fn bound<'r>(
         &'r self,
         request: &'r Request,

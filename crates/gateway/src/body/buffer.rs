@@ -184,7 +184,8 @@ impl Buffers {
         self.heads.lend().unwrap_or_else(|| Buffer::zeroed(HEAD_BUFFER_BYTES))
     }
 
-    /// A buffer for a streaming body: a small one if `LARGE_BUFFERS_MAX` are lent, which happens when many receivers are slow.
+    /// A buffer for a streaming body: a small one if `LARGE_BUFFERS_MAX` are lent, which happens when many receivers
+    /// are slow.
     pub(crate) fn body(&self) -> Buffer {
         if !self.has_large() {
             return self.head();
@@ -218,8 +219,8 @@ impl Buffers {
         }
     }
 
-    /// Moves a few unread bytes to memory of their size, while more are waited for, or nothing can be sent: a client that
-    /// sends its head slowly, or closes the window of its stream, holds no buffer.
+    /// Moves a few unread bytes to memory of their size, while more are waited for, or nothing can be sent: a client
+    /// that sends its head slowly, or closes the window of its stream, holds no buffer.
     pub(crate) fn park(&self, buffer: &mut Buffer) {
         let unread = buffer.filled();
         if buffer.bytes.len() == HEAD_BUFFER_BYTES as usize && unread.len() <= PARKED_BYTES_MAX {

@@ -360,8 +360,8 @@ mod tests {
         (found, charged)
     }
 
-    /// The beginning of a body that arrived with its head is in the buffer, the rest comes in pieces, and the next request
-    /// follows at once.
+    /// The beginning of a body that arrived with its head is in the buffer, the rest comes in pieces, and the next
+    /// request follows at once.
     #[tokio::test(flavor = "current_thread")]
     async fn the_rest_of_a_body_is_read_to_its_place() {
         let body: Vec<u8> = (0..50_000_u32).map(|at| at.to_le_bytes()[0]).collect();

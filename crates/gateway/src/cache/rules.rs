@@ -93,8 +93,8 @@ pub(crate) struct Freshness {
     pub(crate) is_shared: bool,
 }
 
-/// Whether the response may be stored, and for how long it is fresh. `is_personal`: the upstream learnt who the client is;
-/// `default_s`: the lifetime of a response that names none. Source: RFC 9111 sections 3, 3.5, 4.2.1.
+/// Whether the response may be stored, and for how long it is fresh. `is_personal`: the upstream learnt who the client
+/// is; `default_s`: the lifetime of a response that names none. Source: RFC 9111 sections 3, 3.5, 4.2.1.
 ///
 /// Stricter than the RFC: only 200; nothing with `Set-Cookie`, `Content-Range` or `no-cache`; nothing encoded without
 /// `Vary: Accept-Encoding`.

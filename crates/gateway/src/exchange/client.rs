@@ -12,8 +12,8 @@ use crate::shares::gate::Pass;
 
 /// A client's side of one exchange. Each protocol has an adapter in `listen`.
 pub(crate) trait Client: RequestBody {
-    /// The turn with which the request was read, if it had to wait for one. A request that waits for something else before
-    /// it is forwarded has to drop it, so that others can use it meanwhile.
+    /// The turn with which the request was read, if it had to wait for one. A request that waits for something else
+    /// before it is forwarded has to drop it, so that others can use it meanwhile.
     fn take_turn(&mut self) -> Option<Pass> {
         None
     }

@@ -143,7 +143,8 @@ pub(crate) struct HeldRequest<'c, B> {
 }
 
 impl<B: RequestBody> HeldRequest<'_, B> {
-    /// Sends the rest of a body whose response has begun already, since the client that gets the response has it no more.
+    /// Sends the rest of a body whose response has begun already, since the client that gets the response has it no
+    /// more.
     pub(crate) async fn finish_upload(
         &mut self,
         resources: &Resources,

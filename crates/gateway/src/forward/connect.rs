@@ -85,8 +85,8 @@ pub(super) async fn connect(
     Ok(Connected { stream, ip, registered })
 }
 
-/// Opens a connection, from one of the source addresses if there are some. It is reset if it is dropped: an upstream that
-/// hangs would hold the port of one that is given up before or during the TLS handshake.
+/// Opens a connection, from one of the source addresses if there are some. It is reset if it is dropped: an upstream
+/// that hangs would hold the port of one that is given up before or during the TLS handshake.
 async fn open(to: SocketAddr, opening: &Opening) -> io::Result<(TcpStream, LocalPort)> {
     opening.turns.wait().await;
     let port = opening.ports.take(to)?;

@@ -84,8 +84,8 @@ impl Health {
         self.probing_until_us.store(0, Relaxed);
     }
 
-    /// Records a response. Returns whether that ended a suspension. Before its time is over, a suspension is not ended by
-    /// responses to requests that were sent before it.
+    /// Records a response. Returns whether that ended a suspension. Before its time is over, a suspension is not ended
+    /// by responses to requests that were sent before it.
     pub(crate) fn succeeded(&self, now_us: u64) -> bool {
         if self.failures.load(Relaxed) > 0 {
             self.failures.store(0, Relaxed);

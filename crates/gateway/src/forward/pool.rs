@@ -140,13 +140,14 @@ impl Pool {
         Some(Waiting::new(&self.awaited))
     }
 
-    /// Leases a connection, which is closed when it is dropped: an idle one that is still open, or a new one; if a limit is
-    /// reached, after another is released. The wait ends when the watch of `body` expires, or its sender leaves.
+    /// Leases a connection, which is closed when it is dropped: an idle one that is still open, or a new one; if a
+    /// limit is reached, after another is released. The wait ends when the watch of `body` expires, or its sender
+    /// leaves.
     ///
     /// # Errors
-    /// [`ConnectFailure`] with [`Fault::Unreachable`], [`Fault::ConnectTimeout`], [`Fault::EndpointBusy`] if the queue is
-    /// full, [`Fault::NotReady`] after the longest wait that the endpoint set allows, [`Denial::Overloaded`] if too many
-    /// connections to all endpoints are in use, or the fault of a sender that left.
+    /// [`ConnectFailure`] with [`Fault::Unreachable`], [`Fault::ConnectTimeout`], [`Fault::EndpointBusy`] if the queue
+    /// is full, [`Fault::NotReady`] after the longest wait that the endpoint set allows, [`Denial::Overloaded`] if too
+    /// many connections to all endpoints are in use, or the fault of a sender that left.
     pub(crate) async fn lease(
         self: &Rc<Self>,
         leasing: Leasing<'_>,

@@ -91,8 +91,8 @@ impl<'a> Tries<'a> {
         self.retry(failed.stale, now_us)
     }
 
-    /// After a response whose status is to be retried. If no endpoint is left, perhaps because of this response, the client
-    /// gets it.
+    /// After a response whose status is to be retried. If no endpoint is left, perhaps because of this response, the
+    /// client gets it.
     pub(crate) fn after_status(&mut self, position: usize, now_us: u64) -> Next {
         self.tried.add(position);
         let is_left = self.balancer.has_another(now_us, Tried::default());

@@ -205,8 +205,8 @@ impl Shared {
         health
     }
 
-    /// The health of an endpoint, while a worker uses its set. `None`: it is to be checked no more; a worker that uses the
-    /// set from now on begins a new one.
+    /// The health of an endpoint, while a worker uses its set. `None`: it is to be checked no more; a worker that uses
+    /// the set from now on begins a new one.
     pub(crate) fn checked(&self, endpoint: &CheckedEndpoint) -> Option<Arc<Health>> {
         let health = endpoint.health.upgrade()?;
         // The registry has one, this function another, and each worker one.

@@ -10,8 +10,8 @@ use tokio::task::yield_now;
 
 use crate::tasks;
 
-/// The connections of one pool that begin in the present turn of its thread: those to an endpoint that hangs never delay
-/// those to another. A turn ends when the thread has polled its event queue.
+/// The connections of one pool that begin in the present turn of its thread: those to an endpoint that hangs never
+/// delay those to another. A turn ends when the thread has polled its event queue.
 #[derive(Debug)]
 pub(crate) struct ConnectTurns {
     places: Semaphore,

@@ -1,5 +1,5 @@
-//! Introspection: asks issuers about an opaque token, on the worker's own connections. Passwords are verified here, too,
-//! by a thread for heavy work, or by an issuer.
+//! Introspection: asks issuers about an opaque token, on the worker's own connections. Passwords are verified here,
+//! too, by a thread for heavy work, or by an issuer.
 //!
 //! Life of a request: route -> authenticate -> **introspect**, if the token is not cached. The issuers are asked in the
 //! order of the configuration, once for all requests with the same token, until one calls it active. The result is
@@ -32,7 +32,8 @@ use crate::worker::Worker;
 use crate::worker::ask::{Asked, Outcome, Question};
 use crate::worker::compiled::Compiled;
 
-/// Asks about a credential, unless that waits for its answer. `None`: it was answered meanwhile, or the worker asks too much.
+/// Asks about a credential, unless that waits for its answer. `None`: it was answered meanwhile, or the worker asks too
+/// much.
 ///
 /// # Errors
 /// The client left meanwhile.
@@ -166,8 +167,8 @@ async fn run(mut asking: Asking, revision: Rc<Compiled>) {
     worker.notice_the_end();
 }
 
-/// Verifies a password: that of a configured user on a thread for heavy work, any other at the issuer that has users. If
-/// there is none, one of an unknown user takes as long.
+/// Verifies a password: that of a configured user on a thread for heavy work, any other at the issuer that has users.
+/// If there is none, one of an unknown user takes as long.
 async fn verify(worker: &Worker, revision: &Compiled, login: &[u8], sender: IpAddr) -> Outcome {
     let users = &revision.live.users;
     let decoded = BASE64_STANDARD.decode(login).unwrap_or_default();
@@ -257,7 +258,8 @@ async fn issued(worker: &Worker, revision: &Compiled, login: &[u8], token: &str)
     authenticate::conclude_issued(&mut tokens, login, users, (issuers, &caller), now)
 }
 
-/// Asks one issuer after the other, within one deadline. One that fails leaves the token undecided unless another one calls it active.
+/// Asks one issuer after the other, within one deadline. One that fails leaves the token undecided unless another one
+/// calls it active.
 async fn ask_each(worker: &Worker, revision: &Compiled, token: &[u8]) -> Outcome {
     let issuers = revision.routes.issuers();
     let counts = &worker.tally.introspections;

@@ -10,7 +10,8 @@ use crate::forward::IDENTITY;
 use crate::message::{HeadEdits, Request};
 use crate::worker::compiled::Compiled;
 
-/// Removes the identity fields and the credentials of the client, and adds its certificate and the assertion of who it is.
+/// Removes the identity fields and the credentials of the client, and adds its certificate and the assertion of who it
+/// is.
 pub(crate) fn prepare(
     exchange: &Exchange<'_>,
     revision: &Compiled,

@@ -179,7 +179,8 @@ impl Sender {
         }
     }
 
-    /// Sends it to one target or to all, and waits for the head of the response; of several responses, the first counts.
+    /// Sends it to one target or to all, and waits for the head of the response; of several responses, the first
+    /// counts.
     ///
     /// # Errors
     /// Any fault of the last target, or the client's.
@@ -293,8 +294,8 @@ impl Sender {
         Ok(response)
     }
 
-    /// Whether the message goes without its body, which stays unread: with `GET`, unless it is a client's own to an API's
-    /// endpoints. Source: Micro Integrator's `TargetRequestFactory`.
+    /// Whether the message goes without its body, which stays unread: with `GET`, unless it is a client's own to an
+    /// API's endpoints. Source: Micro Integrator's `TargetRequestFactory`.
     fn drops_body(
         &self,
         method: &[u8],

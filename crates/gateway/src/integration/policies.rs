@@ -1,7 +1,7 @@
 //! Policies of APIs: sequences of mediation around the forwarding of a request.
 //!
-//! An operation without policies never comes here. One with policies has a flow of mediation whose endpoints are those of
-//! the operation. Policies that touch heads alone leave bodies streaming, both ways.
+//! An operation without policies never comes here. One with policies has a flow of mediation whose endpoints are those
+//! of the operation. Policies that touch heads alone leave bodies streaming, both ways.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -194,8 +194,8 @@ fn describe(
     Ok(())
 }
 
-/// Replaces a fault by its response, through the policies for it, if there are any. If one of them fails, the response remains as
-/// it is.
+/// Replaces a fault by its response, through the policies for it, if there are any. If one of them fails, the response
+/// remains as it is.
 pub(crate) async fn mediate_fault(
     exchange: &mut Exchange<'_>,
     revision: &Rc<Compiled>,

@@ -1,5 +1,5 @@
-//! Tunnels, after a requested 101: bytes are copied in both directions until both sides have ended, one fails, or nothing
-//! moves for `TUNNEL_IDLE_MS_MAX`. Each protocol sends its head first.
+//! Tunnels, after a requested 101: bytes are copied in both directions until both sides have ended, one fails, or
+//! nothing moves for `TUNNEL_IDLE_MS_MAX`. Each protocol sends its head first.
 
 use std::future::poll_fn;
 use std::task::Poll;

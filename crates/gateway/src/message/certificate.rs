@@ -41,8 +41,8 @@ impl ClientCertificate {
         self.base64.get_or_init(|| BASE64_STANDARD.encode(own))
     }
 
-    /// The endpoints of an API for which it is accepted at `now_s`. `trust`: the lists of the API; `None`: it accepts all
-    /// that the listener does.
+    /// The endpoints of an API for which it is accepted at `now_s`. `trust`: the lists of the API; `None`: it accepts
+    /// all that the listener does.
     pub(crate) fn accepted_for(&self, trust: Option<&Arc<Trust>>, now_s: u64) -> AcceptedFor {
         let Some(trust) = trust else { return AcceptedFor::ALL };
         let mut judged = self.judged.borrow_mut();

@@ -2,8 +2,8 @@
 
 use wire::http1::{Field, Known, KnownSet, write};
 
-/// Changes to a head. Empty in the ordinary case, when the fields are copied as they came. Method and path are not here,
-/// but in [`Outgoing`](super::Outgoing): one message may go to several targets.
+/// Changes to a head. Empty in the ordinary case, when the fields are copied as they came. Method and path are not
+/// here, but in [`Outgoing`](super::Outgoing): one message may go to several targets.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HeadEdits {
     /// The new status of a response.

@@ -1,8 +1,8 @@
 //! Certificates of clients in a field of a trusted proxy that has made their TLS handshakes
 //! (`[tls] client_certificate_header`).
 //!
-//! Life of a request: listen -> **certificate** -> authenticate. Each is verified as in a handshake of the gateway's own,
-//! by the CAs of `client_ca`, and remembered for a minute.
+//! Life of a request: listen -> **certificate** -> authenticate. Each is verified as in a handshake of the gateway's
+//! own, by the CAs of `client_ca`, and remembered for a minute.
 
 use std::cell::RefCell;
 use std::mem;
@@ -144,8 +144,8 @@ impl Known {
     }
 }
 
-/// The certificates in `value`, the client's first: PEM, which may be percent-encoded and on one line, or one in base64 of
-/// its DER form.
+/// The certificates in `value`, the client's first: PEM, which may be percent-encoded and on one line, or one in base64
+/// of its DER form.
 fn chain(value: &[u8]) -> Option<Vec<CertificateDer<'static>>> {
     let text = percent_decode(value).decode_utf8().ok()?;
     let der = |text: &str| {

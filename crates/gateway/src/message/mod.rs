@@ -54,8 +54,8 @@ impl Request {
         )
     }
 
-    /// Whether the client is itself at the other end of the connection. A trusted proxy that names its client is not the
-    /// client, nor is its certificate the client's.
+    /// Whether the client is itself at the other end of the connection. A trusted proxy that names its client is not
+    /// the client, nor is its certificate the client's.
     pub(crate) fn is_direct(&self) -> bool {
         !self.peer.trusted || self.head.find(Known::XForwardedFor).is_none()
     }

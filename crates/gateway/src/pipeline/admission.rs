@@ -74,9 +74,9 @@ pub(super) async fn admit<C: Client>(
     Ok(Admitted { early_upload, turn })
 }
 
-/// Waits for the first byte of the body, or all of a short one. After `UPLOAD_START_MS` the request may go on without it,
-/// if few others do; the places count it as one of them. gRPC does so at once, since its clients may read before they
-/// write, and so does a client that waits for a 100, which it gets when the upstream connection is there.
+/// Waits for the first byte of the body, or all of a short one. After `UPLOAD_START_MS` the request may go on without
+/// it, if few others do; the places count it as one of them. gRPC does so at once, since its clients may read before
+/// they write, and so does a client that waits for a 100, which it gets when the upstream connection is there.
 ///
 /// # Errors
 /// The body is malformed, or the client left or sent nothing within `stall_ms`.

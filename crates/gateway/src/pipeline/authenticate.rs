@@ -260,8 +260,8 @@ async fn ask<C: Client>(
             Err(Unwanted::Left(fault)) => return Err(fault),
         }
     }
-    // A key set is in the current revision, which may be newer than the request's. The answer about a token may be among
-    // the worker's tokens, if others asked meanwhile.
+    // A key set is in the current revision, which may be newer than the request's. The answer about a token may be
+    // among the worker's tokens, if others asked meanwhile.
     let current = if is_key_set { worker.compiled() } else { Rc::clone(revision) };
     Ok(match worker.identify(&current, presented) {
         Identity::Known(caller) if is_same_issuer(revision, &current, &caller) => Ok(caller),

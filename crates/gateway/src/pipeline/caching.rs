@@ -51,10 +51,10 @@ pub(crate) struct Caching {
 /// Looks for a stored response.
 ///
 /// - `set`: the endpoints that the request would go to.
-/// - `is_personal`: the request identifies the client to the upstream. Only responses that may be shared nevertheless are
-///   used (RFC 9111 section 3.5).
-/// - `default_s`: how long responses without a lifetime of their own are stored. `None`: responses of the operation are not
-///   stored, but an unsafe request that succeeds invalidates.
+/// - `is_personal`: the request identifies the client to the upstream. Only responses that may be shared nevertheless
+///   are used (RFC 9111 section 3.5).
+/// - `default_s`: how long responses without a lifetime of their own are stored. `None`: responses of the operation are
+///   not stored, but an unsafe request that succeeds invalidates.
 pub(super) fn look_up(
     worker: &Worker,
     routes: &Arc<ApiRoutes>,

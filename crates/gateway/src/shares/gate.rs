@@ -18,7 +18,8 @@ pub(crate) struct Gate {
     /// The limit when one last passed.
     limit: Cell<usize>,
     left: Notify,
-    /// Every `oldest_of`-th place goes to the request that has waited longest, the others to the newest. 0: first in, first out.
+    /// Every `oldest_of`-th place goes to the request that has waited longest, the others to the newest. 0: first in,
+    /// first out.
     oldest_of: usize,
     woken: Cell<usize>,
 }

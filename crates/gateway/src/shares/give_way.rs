@@ -101,9 +101,9 @@ fn idle(watch: &Watch, now_us: u64) -> Option<(Idle, u64)> {
     (since_us.saturating_add(GIVE_WAY_US) <= now_us).then_some((why, since_us))
 }
 
-/// Lets bodies of which a part is held give way to those that wait for room, the slowest first. A body gives way only to
-/// clients that hold no more than its own: so all that wait for each other do not wait for ever, and no client makes room
-/// for itself at the cost of those that hold less.
+/// Lets bodies of which a part is held give way to those that wait for room, the slowest first. A body gives way only
+/// to clients that hold no more than its own: so all that wait for each other do not wait for ever, and no client makes
+/// room for itself at the cost of those that hold less.
 ///
 /// - `used`: bytes held by a client.
 /// - `free`: bytes that are free.

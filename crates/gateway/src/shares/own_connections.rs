@@ -1,6 +1,6 @@
 //! Connections of this process to its own listeners: an API whose endpoint is a proxy of the same gateway, or a proxy
-//! that calls another one. Their requests take no turn ([`crate::worker::saturation`]), since the request that waits for them has
-//! one: with all turns taken by such requests, none of them could go on.
+//! that calls another one. Their requests take no turn ([`crate::worker::saturation`]), since the request that waits
+//! for them has one: with all turns taken by such requests, none of them could go on.
 
 use std::collections::HashSet;
 use std::net::SocketAddr;

@@ -1,5 +1,5 @@
-//! Messages whose every byte shows to which exchange it belongs, and a plain reader of HTTP/1.1 for both ends. It shares
-//! nothing with the codec under test.
+//! Messages whose every byte shows to which exchange it belongs, and a plain reader of HTTP/1.1 for both ends. It
+//! shares nothing with the codec under test.
 
 use std::future::poll_fn;
 use std::io;

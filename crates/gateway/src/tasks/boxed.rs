@@ -14,8 +14,8 @@ pin_project! {
     }
 }
 
-/// The future that `make` returns. `Box::pin` would make it on the stack and copy all of it, although most of a new future
-/// is empty.
+/// The future that `make` returns. `Box::pin` would make it on the stack and copy all of it, although most of a new
+/// future is empty.
 #[inline(always)]
 pub(crate) fn boxed<F: Future>(make: impl FnOnce() -> F) -> Pin<Box<Placed<F>>> {
     let mut place = Box::into_pin(Box::<Placed<F>>::default());

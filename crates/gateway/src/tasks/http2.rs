@@ -1,5 +1,5 @@
-//! The futures that serve the streams of a connection. They run inside the connection's task, and their memory is lent by
-//! the worker.
+//! The futures that serve the streams of a connection. They run inside the connection's task, and their memory is lent
+//! by the worker.
 
 use std::any::Any;
 use std::cell::{OnceCell, RefCell};

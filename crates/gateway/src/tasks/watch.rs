@@ -303,8 +303,8 @@ impl Watches {
         all.iter().filter(|watch| !watch.is_expired()).cloned().collect()
     }
 
-    /// Expires those of the `count` slowest connections. One that has streams is as slow as the one that its client has held
-    /// up for the shortest time.
+    /// Expires those of the `count` slowest connections. One that has streams is as slow as the one that its client has
+    /// held up for the shortest time.
     pub(crate) fn close_slowest(&self, count: usize, now_us: u64) {
         let all = self.all.borrow();
         all.iter().for_each(|watch| watch.streams_slow_since_us.set(0));
@@ -331,8 +331,8 @@ impl Watches {
         self.all.borrow().len()
     }
 
-    /// Wakes the tasks whose deadline has passed at `now_us`, and removes watches without owner. `passed_us`: the time since
-    /// the last sweep.
+    /// Wakes the tasks whose deadline has passed at `now_us`, and removes watches without owner. `passed_us`: the time
+    /// since the last sweep.
     pub(crate) fn sweep(&self, now_us: u64, passed_us: u64) {
         let mut all = self.all.borrow_mut();
         all.retain(|watch| {
@@ -377,7 +377,8 @@ mod tests {
         assert!(!pace.is_kept(1_001, 60 * S), "nothing moved");
         pace.holds_up(true);
         assert!(pace.is_kept(1_101, 61 * S), "time with nothing to send does not count");
-        // As much at once as it may take in ten seconds, every twenty seconds, after which others hold it up for a moment.
+        // As much at once as it may take in ten seconds, every twenty seconds, after which others hold it up for a
+        // moment.
         let mut sent = 1_101;
         for burst in 1..=3 {
             sent += 1_000;

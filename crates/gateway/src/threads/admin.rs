@@ -142,7 +142,8 @@ async fn run(listener: std::net::TcpListener, admin: Admin, mut stopped: oneshot
     }
 }
 
-/// Since when a connection waits for its client, in microseconds on the admin port's clock; `None`: its page is being made.
+/// Since when a connection waits for its client, in microseconds on the admin port's clock; `None`: its page is being
+/// made.
 type SinceUs = Rc<Cell<Option<u64>>>;
 
 /// The open connections, at most `ADMIN_CONNECTIONS_MAX`. Connections of slow clients give way to new ones.

@@ -73,8 +73,8 @@ impl Upstreams {
         Ok(Arc::new(Self { shared, clock }))
     }
 
-    /// Gets `url` (`http` or `https`), or posts the body of `content` to it. Blocks. Redirects are not followed, so that a
-    /// server cannot choose another host; any other status is a success.
+    /// Gets `url` (`http` or `https`), or posts the body of `content` to it. Blocks. Redirects are not followed, so
+    /// that a server cannot choose another host; any other status is a success.
     ///
     /// # Errors
     /// See [`FetchError`].

@@ -1,8 +1,8 @@
 //! Authentication of the gateway at upstreams.
 //!
-//! Life of a request: mediate -> **authenticate at the upstream, and forward**. Most endpoint sets need nothing. A token of
-//! an OAuth2 server is asked for once, however many requests wait for it, and used by the worker until shortly before
-//! it expires, or until an endpoint rejects it.
+//! Life of a request: mediate -> **authenticate at the upstream, and forward**. Most endpoint sets need nothing. A
+//! token of an OAuth2 server is asked for once, however many requests wait for it, and used by the worker until shortly
+//! before it expires, or until an endpoint rejects it.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -131,8 +131,8 @@ async fn write<B: RequestBody>(
     Ok(())
 }
 
-/// Signs a request for its only endpoint. `X-Amz-*` fields of the client are removed, so that they are not sent with the
-/// gateway's signature. A body that is not held is not part of it.
+/// Signs a request for its only endpoint. `X-Amz-*` fields of the client are removed, so that they are not sent with
+/// the gateway's signature. A body that is not held is not part of it.
 ///
 /// # Errors
 /// There are several endpoints.

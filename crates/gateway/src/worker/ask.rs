@@ -75,7 +75,8 @@ impl Asked {
 }
 
 impl Questions {
-    /// `key_sets` gets the names of issuers whose key sets are wanted; [`Questions::key_set_arrived`] reports each answer.
+    /// `key_sets` gets the names of issuers whose key sets are wanted; [`Questions::key_set_arrived`] reports each
+    /// answer.
     pub(crate) fn new(key_sets: Sender<String>) -> Self {
         Self { all: RefCell::default(), key_sets }
     }

@@ -1,5 +1,5 @@
-//! How the file descriptors of the process are divided, so that clients cannot take those of upstreams, of the admin port
-//! or of files.
+//! How the file descriptors of the process are divided, so that clients cannot take those of upstreams, of the admin
+//! port or of files.
 
 use base::limits::{
     ADMIN_CONNECTIONS_MAX, CLIENT_CONNECTIONS_MAX, OWN_DESCRIPTORS, PIPES_MAX, REQUESTS_MAX,
@@ -16,8 +16,8 @@ pub(crate) struct Descriptors {
     pub(crate) connections_max: usize,
     /// Maximum number of requests in progress.
     pub(crate) requests_max: usize,
-    /// Maximum number of upstream connections, in use and idle. More than requests, for questions of the gateway's own. A
-    /// request may have several through mediation: where they are all in use, it waits.
+    /// Maximum number of upstream connections, in use and idle. More than requests, for questions of the gateway's own.
+    /// A request may have several through mediation: where they are all in use, it waits.
     pub(crate) upstreams_max: usize,
     /// Maximum number of pipes, with two descriptors each.
     pub(crate) pipes_max: usize,

@@ -17,8 +17,8 @@ use crate::shares::clients::network;
 
 type Work = Box<dyn FnOnce() + Send>;
 
-/// The nice value of the threads: a worker that shares their CPU goes first, and leaves them a tenth of it when it is busy.
-/// Source: `sched(7)`; each step is about 1.25 times as much.
+/// The nice value of the threads: a worker that shares their CPU goes first, and leaves them a tenth of it when it is
+/// busy. Source: `sched(7)`; each step is about 1.25 times as much.
 const NICE: i32 = 10;
 
 /// Threads for heavy work, and a queue before them. They end when the last clone is dropped.
@@ -38,8 +38,8 @@ struct Waiting {
 }
 
 impl Waiting {
-    /// Whether there was a place. A client has at most as many as are left: alone half of all, with another one a third. So
-    /// a place is left for others. Source: Choudhury and Hahne, Dynamic Queue Length Thresholds, 1998.
+    /// Whether there was a place. A client has at most as many as are left: alone half of all, with another one a
+    /// third. So a place is left for others. Source: Choudhury and Hahne, Dynamic Queue Length Thresholds, 1998.
     fn push(&mut self, client: u128, work: Work) -> bool {
         let left = HEAVY_WORK_MAX.saturating_sub(self.count);
         match self.turns.iter_mut().find(|(of, _)| *of == client) {

@@ -1,8 +1,8 @@
 //! The state of one worker. A worker is a thread: nothing here is shared or locked.
 //!
-//! A [`Worker`] has the revision that it serves ([`compiled`]), its state of each API ([`api`]), and the state of the steps
-//! of an exchange: tokens, challenges, sessions, questions to issuers, turns. The steps are above it and take it as an
-//! argument.
+//! A [`Worker`] has the revision that it serves ([`compiled`]), its state of each API ([`api`]), and the state of the
+//! steps of an exchange: tokens, challenges, sessions, questions to issuers, turns. The steps are above it and take it
+//! as an argument.
 
 pub(crate) mod api;
 pub(crate) mod ask;
@@ -280,9 +280,9 @@ impl Worker {
         self.compiled.borrow().live.connections_max.min(self.descriptors.connections_max)
     }
 
-    /// Counts a stream of `peer` as open, until the passes are dropped. A client may have as many streams as connections, or
-    /// as requests in progress if it may have more of those, but no more than are left, and so may all of them together.
-    /// `None`: there are as many.
+    /// Counts a stream of `peer` as open, until the passes are dropped. A client may have as many streams as
+    /// connections, or as requests in progress if it may have more of those, but no more than are left, and so may all
+    /// of them together. `None`: there are as many.
     pub(crate) fn open_stream(&self, peer: &Peer) -> Option<OpenPlaces> {
         let all = self.connections_max().max(self.descriptors.requests_max);
         let client = match peer.share() {
@@ -297,8 +297,8 @@ impl Worker {
         Some((client, self.share.streams.try_pass(all)?))
     }
 
-    /// Counts the head of a stream of `peer`, whose connection has heads of `own` bytes, until [`Self::forget_head`]. False:
-    /// it would be too much for the connection, for its client or for all.
+    /// Counts the head of a stream of `peer`, whose connection has heads of `own` bytes, until [`Self::forget_head`].
+    /// False: it would be too much for the connection, for its client or for all.
     pub(crate) fn count_head(&self, peer: &Peer, own: &Cell<usize>, bytes: usize) -> bool {
         let add = |count: &Cell<usize>| count.get().saturating_add(bytes);
         let (all, of_connection) = (add(&self.share.head_bytes), add(own));

@@ -123,9 +123,9 @@ impl Saturation {
         self.is_saturated.set(true);
     }
 
-    /// To be awaited before a message is sent that took work, such as mediation: while the worker is saturated, the tasks
-    /// that are ready go first, so that the messages of many are sent one right after the other. Each that comes late
-    /// finds its receiver asleep, and has to wake it.
+    /// To be awaited before a message is sent that took work, such as mediation: while the worker is saturated, the
+    /// tasks that are ready go first, so that the messages of many are sent one right after the other. Each that comes
+    /// late finds its receiver asleep, and has to wake it.
     pub(crate) async fn before_sending(&self) {
         if self.is_saturated.get() {
             tasks::step_aside().await;
@@ -140,7 +140,8 @@ impl Saturation {
         let Some(rate) = slept.saturating_mul(1_000_000).checked_div(elapsed_us) else { return };
         let limit = self.limit.get();
         let demand = self.turns.passed().saturating_add(self.turns.waiting());
-        // If few turns are taken, the worker is idle, or busy with other work, such as long bodies: no request has to wait.
+        // If few turns are taken, the worker is idle, or busy with other work, such as long bodies: no request has to
+        // wait.
         let is_short = self.is_short.replace(false);
         let is_demanded = demand >= SATURATED_DEMAND_MIN || is_short;
         let has_many = taken >= SATURATED_REQUESTS_MIN;

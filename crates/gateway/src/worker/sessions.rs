@@ -138,8 +138,8 @@ pub(crate) enum Renewal {
     Failed,
 }
 
-/// The sessions whose tokens are renewed, or were just before. They are shared by the workers: many providers take a refresh
-/// token that is presented twice for stolen.
+/// The sessions whose tokens are renewed, or were just before. They are shared by the workers: many providers take a
+/// refresh token that is presented twice for stolen.
 #[derive(Debug, Default)]
 pub(crate) struct Renewals(Mutex<Recent>);
 
@@ -157,8 +157,8 @@ struct Entry {
     until_us: u64,
 }
 
-/// Identifies a session of a login with its present tokens: a provider may issue the same refresh token again, and another
-/// one the same tokens.
+/// Identifies a session of a login with its present tokens: a provider may issue the same refresh token again, and
+/// another one the same tokens.
 pub(crate) fn key(login: &str, session: &Session) -> [u8; 32] {
     let Session { access_token, expires_s, refresh_token, .. } = session;
     let refresh_token = refresh_token.as_deref().unwrap_or_default();

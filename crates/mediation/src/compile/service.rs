@@ -386,8 +386,8 @@ impl Compiler {
         id
     }
 
-    /// The HTTP transports of a service. Others are ignored beside one of them, as in Micro Integrator, where a service is
-    /// reachable by those that are enabled.
+    /// The HTTP transports of a service. Others are ignored beside one of them, as in Micro Integrator, where a service
+    /// is reachable by those that are enabled.
     fn transports(&mut self, element: &Element<'_>) -> Option<Transports> {
         let written = element.optional("transports").unwrap_or(DEFAULT_TRANSPORTS);
         let mut transports = Transports::default();

@@ -39,7 +39,8 @@ pub(super) fn unit_at(units: &[Unit<'_>], problem: &Diagnostic) -> usize {
     last.or_else(|| of_file().next()).map_or(usize::MAX, |(number, _)| number)
 }
 
-/// The sequences, endpoints and templates of the registry that `artefacts` name, and those that these name, by their paths.
+/// The sequences, endpoints and templates of the registry that `artefacts` name, and those that these name, by their
+/// paths.
 pub(super) fn in_registry<'s>(
     set: &'s ArtefactSet,
     artefacts: impl Iterator<Item = &'s xml::Document>,

@@ -98,8 +98,8 @@ impl Message {
         }
     }
 
-    /// Writes the action into the head, where the receiver of the body as it is now expects it. Source: SOAP 1.1 section
-    /// 6.1.1; RFC 3902; Synapse's `TargetRequest`.
+    /// Writes the action into the head, where the receiver of the body as it is now expects it. Source: SOAP 1.1
+    /// section 6.1.1; RFC 3902; Synapse's `TargetRequest`.
     pub(crate) fn set_action(&mut self, action: &str) -> Result<(), Failure> {
         let is_quoted = memchr::memchr(b'"', action.as_bytes()).is_some();
         let without = is_quoted.then(|| action.replace('"', ""));

@@ -103,8 +103,8 @@ impl Message {
         value.is_none_or(|value| !value.text().eq_ignore_ascii_case("false"))
     }
 
-    /// Whether [`Message::finish`] takes so long that it is not called on the thread of a worker. `wanted`: the content type
-    /// that the receiver wants, if it is not the message's own.
+    /// Whether [`Message::finish`] takes so long that it is not called on the thread of a worker. `wanted`: the content
+    /// type that the receiver wants, if it is not the message's own.
     pub(crate) fn finishes_long(&self, wanted: Option<&str>) -> bool {
         if !limits::takes_long(self.body.size_to_read(), limits::REWRITE_NS_PER_BYTE)
             || self.says(PropertyScope::Axis2, NO_ENTITY_BODY)

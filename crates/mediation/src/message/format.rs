@@ -48,8 +48,8 @@ impl Format {
         }
     }
 
-    /// The format of the root part of a package; of other parts that belong together, bytes. Source: RFC 2387, section 3.1;
-    /// XOP 1.0, section 4.1.
+    /// The format of the root part of a package; of other parts that belong together, bytes. Source: RFC 2387, section
+    /// 3.1; XOP 1.0, section 4.1.
     fn of_root(content_type: &str) -> Self {
         let media = |name| Some(media_type(parameter(content_type, name)?));
         let root = media("type").unwrap_or_default();

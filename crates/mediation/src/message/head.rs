@@ -14,8 +14,9 @@ pub trait Head: Any + fmt::Debug + Send {
     /// The first field of this name, in any case.
     fn field(&self, name: &str) -> Option<Cow<'_, str>>;
 
-    /// Replaces all fields of this name by one. Mediators set fields by [`Message::set_field`](crate::Message::set_field),
-    /// which checks that the name is a token and the value has no control characters.
+    /// Replaces all fields of this name by one. Mediators set fields by
+    /// [`Message::set_field`](crate::Message::set_field), which checks that the name is a token and the value has no
+    /// control characters.
     fn set_field(&mut self, name: &str, value: &str);
 
     /// Adds a field; others of this name remain. As [`Head::set_field`], by

@@ -43,8 +43,8 @@ pub use properties::{Properties, PropertyValue};
 pub use xpath::synapse::PropertyScope;
 
 pub(crate) const CONTENT_TYPE: &str = "Content-Type";
-/// Fields that describe the bytes of a body, and are wrong for new ones. Source: RFC 9110 sections 8.8.3, 14.3 and 14.4;
-/// RFC 9530.
+/// Fields that describe the bytes of a body, and are wrong for new ones. Source: RFC 9110 sections 8.8.3, 14.3 and
+/// 14.4; RFC 9530.
 const OF_THE_BYTES: [&str; 8] = [
     "Accept-Ranges",
     CONTENT_ENCODING,

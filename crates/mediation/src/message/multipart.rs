@@ -1,5 +1,6 @@
-//! Multipart bodies, and `multipart/form-data`. Source: RFC 7578 and RFC 2046 section 5.1; Axis2's builder, whose element
-//! is `mediate`, with a child for each part. A file's content is base64, beside its name and type in attributes.
+//! Multipart bodies, and `multipart/form-data`. Source: RFC 7578 and RFC 2046 section 5.1; Axis2's builder, whose
+//! element is `mediate`, with a child for each part. A file's content is base64, beside its name and type in
+//! attributes.
 
 use std::borrow::Cow;
 

@@ -59,8 +59,8 @@ pub(crate) fn fault_reason(document: &xml::Document) -> Option<String> {
     Some(reasons.next().map_or_else(String::new, |reason| reason.string_value().trim().to_owned()))
 }
 
-/// The text of a header block of WS-Addressing; of an endpoint reference, its address. Source: Web Services Addressing 1.0,
-/// and its submission of August 2004.
+/// The text of a header block of WS-Addressing; of an endpoint reference, its address. Source: Web Services Addressing
+/// 1.0, and its submission of August 2004.
 pub(crate) fn addressing(document: &xml::Document, local: &str) -> Option<String> {
     let is_it = |node: &Node<'_>, local: &str| {
         node.is_element() && node.local_name() == local && ADDRESSING.contains(&node.namespace())
@@ -70,8 +70,8 @@ pub(crate) fn addressing(document: &xml::Document, local: &str) -> Option<String
     Some(address.unwrap_or(block).string_value().trim().to_owned())
 }
 
-/// Whether the payload of the document `bytes` is a fault. Nothing is parsed after its start tag, which is mostly near the
-/// beginning.
+/// Whether the payload of the document `bytes` is a fault. Nothing is parsed after its start tag, which is mostly near
+/// the beginning.
 pub(crate) fn begins_with_fault(bytes: &[u8]) -> bool {
     const BEGINNING: usize = 512;
     if memchr::memmem::find(bytes, b"Fault").is_none() {
@@ -158,8 +158,8 @@ pub(crate) fn around_payload<'d>(payload: Node<'d>, namespace: &str) -> Option<A
     Some((before, ["</", inner, ":", names.0, "></", outer, ":", names.1, ">"]))
 }
 
-/// An envelope in `namespace` with the header of `old`, which is an envelope or a header, and a body that `payload` writes;
-/// it gets the prefix of SOAP's names.
+/// An envelope in `namespace` with the header of `old`, which is an envelope or a header, and a body that `payload`
+/// writes; it gets the prefix of SOAP's names.
 ///
 /// # Errors
 /// As `payload`; the budget.

@@ -31,7 +31,8 @@ fn refused(flow: PolicyFlow, reason: impl Into<String>) -> Failure {
 const READING_BODIES: &[&str] =
     &["jsonValidator", "regexPolicy", super::SCHEMA_VALIDATION, "xmlValidator"];
 
-/// The step before a policy that reads the body: it refuses a body that such a policy could not judge, before it is read.
+/// The step before a policy that reads the body: it refuses a body that such a policy could not judge, before it is
+/// read.
 pub(super) fn guard(
     policy: &str,
     mediator: &dyn Mediator,

@@ -112,8 +112,8 @@ fn escaped(text: &str) -> String {
 }
 
 impl Proxy {
-    /// What `query` asks of its WSDL, with the proxy at `url`. One that publishes none has one operation, `mediate`, whose
-    /// messages may be anything, as Axis2 describes it. See [`Program::wsdl_url`], too.
+    /// What `query` asks of its WSDL, with the proxy at `url`. One that publishes none has one operation, `mediate`,
+    /// whose messages may be anything, as Axis2 describes it. See [`Program::wsdl_url`], too.
     #[must_use]
     pub fn wsdl_text(&self, query: &str, url: &str) -> Option<String> {
         match &self.wsdl {

@@ -41,8 +41,8 @@ pub trait Mediator: fmt::Debug + Send + Sync {
         false
     }
 
-    /// Whether a step that runs out of steps has changed nothing by then. If so, one that takes longer on the thread of a
-    /// worker than was estimated is ended there, and repeated as a heavy one.
+    /// Whether a step that runs out of steps has changed nothing by then. If so, one that takes longer on the thread of
+    /// a worker than was estimated is ended there, and repeated as a heavy one.
     fn can_repeat(&self) -> bool {
         false
     }
@@ -80,8 +80,8 @@ pub trait Mediator: fmt::Debug + Send + Sync {
     /// The message cannot be mediated; the error handler of the sequence takes over.
     fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure>;
 
-    /// Combines `parts` with the message, after [`Next::Exchange`] or [`Next::Scatter`] brought them together. `None`: a
-    /// part that ended elsewhere.
+    /// Combines `parts` with the message, after [`Next::Exchange`] or [`Next::Scatter`] brought them together. `None`:
+    /// a part that ended elsewhere.
     ///
     /// # Errors
     /// As [`Mediator::mediate`].
@@ -139,8 +139,8 @@ pub enum Next {
     /// With the next mediator. The message is sent; its response continues on its own, in `receive` or in the sequence
     /// for responses.
     Send { to: To, receive: Option<SequenceId> },
-    /// When the response to `part` is there: with [`Mediator::join`]. Without a part the message itself is sent, and the
-    /// response takes its place.
+    /// When the response to `part` is there: with [`Mediator::join`]. Without a part the message itself is sent, and
+    /// the response takes its place.
     Exchange { to: To, part: Option<Box<Message>> },
     /// Every part continues on its own.
     Fork(Fork),

@@ -8,8 +8,8 @@ impl Program {
         self.passable.get(sequence.0 as usize).copied().unwrap_or_default()
     }
 
-    /// Finds the sequences in which some way, up to a call, consists of steps that choose and send. One that enters itself
-    /// is none.
+    /// Finds the sequences in which some way, up to a call, consists of steps that choose and send. One that enters
+    /// itself is none.
     pub(super) fn find_passable(&mut self) {
         let mut passable = vec![false; self.sequences.len()];
         let is_one = |sequence: &Sequence, known: &[bool]| {

@@ -300,8 +300,8 @@ impl Program {
         }
     }
 
-    /// Whether a service has this name: a proxy, an API with or without its version, an inbound endpoint, or the sequence
-    /// `main`.
+    /// Whether a service has this name: a proxy, an API with or without its version, an inbound endpoint, or the
+    /// sequence `main`.
     #[must_use]
     pub fn has_service(&self, name: &str) -> bool {
         self.service_names().any(|known| known == name)
@@ -458,8 +458,8 @@ impl Resource {
         self.methods.is_empty() || self.methods.iter().any(|own| own == method)
     }
 
-    /// How well it fits, and the variables. Mappings come before templates, which are all as good, since the first in the
-    /// artefact counts. Source: Synapse's `URLMappingBasedDispatcher` and `URITemplateBasedDispatcher`.
+    /// How well it fits, and the variables. Mappings come before templates, which are all as good, since the first in
+    /// the artefact counts. Source: Synapse's `URLMappingBasedDispatcher` and `URITemplateBasedDispatcher`.
     fn matches(&self, path: &str, target: &str) -> Option<(usize, Vec<(String, String)>)> {
         let owned = |found: Vec<(&str, &str)>| {
             found.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()

@@ -26,7 +26,8 @@ const OPERATORS: &[Operator] = &[
 ];
 const SIMPLE: Operator =
     Operator { mark: '\0', first: "", separator: ',', named: None, reserved: false };
-/// Synapse's own prefix of a template whose result is decoded and encoded again, so that escapes in values do not count.
+/// Synapse's own prefix of a template whose result is decoded and encoded again, so that escapes in values do not
+/// count.
 pub(crate) const LEGACY: &str = "legacy-encoding:";
 
 /// Expands the `uri-template` of an endpoint. A variable at its beginning may hold a whole URL, as in Synapse.
@@ -131,8 +132,8 @@ pub(crate) fn query(query: &str) -> impl Iterator<Item = (String, String)> + '_ 
     })
 }
 
-/// The values of the variables if `path` matches `template`, a path with `{name}`s. A variable matches within a segment,
-/// and `{+name}` or a `*` at the end the rest of the path.
+/// The values of the variables if `path` matches `template`, a path with `{name}`s. A variable matches within a
+/// segment, and `{+name}` or a `*` at the end the rest of the path.
 pub(crate) fn matches<'t, 'p>(template: &'t str, path: &'p str) -> Option<Vec<(&'t str, &'p str)>> {
     let mut found = Vec::new();
     let (mut template, mut path) = (template, path);

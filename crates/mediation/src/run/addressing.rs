@@ -1,7 +1,7 @@
 //! `enableAddressing` of an endpoint: the header blocks of WS-Addressing that a SOAP message gets.
 //!
-//! Source: Web Services Addressing 1.0, SOAP Binding, and its submission of August 2004; which blocks there are is as in
-//! Axis2's `AddressingOutHandler`.
+//! Source: Web Services Addressing 1.0, SOAP Binding, and its submission of August 2004; which blocks there are is as
+//! in Axis2's `AddressingOutHandler`.
 
 use expression::Budget;
 use xml::{NodeId, QNameRef};
@@ -63,8 +63,8 @@ impl Target {
         self.addresses(message) && limits::takes_long(bytes(), limits::REWRITE_NS_PER_BYTE)
     }
 
-    /// Adds the header blocks; members of a group whose address is another get a body of their own. `write` makes bytes of
-    /// a message that has its blocks.
+    /// Adds the header blocks; members of a group whose address is another get a body of their own. `write` makes bytes
+    /// of a message that has its blocks.
     ///
     /// # Errors
     /// The body is not well-formed; the budget; as `write`.

@@ -217,7 +217,8 @@ impl Branch {
         })
     }
 
-    /// One with a copy of the message that repeats the last step, a call, for one recipient, and goes on as this one would.
+    /// One with a copy of the message that repeats the last step, a call, for one recipient, and goes on as this one
+    /// would.
     pub(super) fn repeated_for(&self, id: BranchId, message: Box<Message>, to: To) -> Box<Self> {
         let mut branch = Self::new(id, message, self.source, self.end);
         branch.stack.clone_from(&self.stack);
@@ -461,8 +462,8 @@ impl Branch {
         taken
     }
 
-    /// Whether an answer may have to be searched for a SOAP fault, which takes long: that of a step that blocks, if its status
-    /// is an error.
+    /// Whether an answer may have to be searched for a SOAP fault, which takes long: that of a step that blocks, if its
+    /// status is an error.
     pub(super) fn checks_long(&self, answer: &Answer) -> bool {
         let Answer::Response(response) = answer else { return false };
         let is_error = || !(200..300).contains(&response.status());

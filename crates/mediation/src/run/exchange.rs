@@ -26,8 +26,8 @@ const FORCE_POST_PUT_NOBODY: &str = "FORCE_POST_PUT_NOBODY";
 /// The property of a message for which a SOAP fault as response is a failure.
 pub const FORCE_ERROR_ON_SOAP_FAULT: &str = "FORCE_ERROR_ON_SOAP_FAULT";
 
-/// The properties whose messages are held before they are sent. A client that does not wait for the response does not send
-/// its body meanwhile.
+/// The properties whose messages are held before they are sent. A client that does not wait for the response does not
+/// send its body meanwhile.
 pub const HELD_WHEN_SENT: [(PropertyScope, &str); 3] = [
     (PropertyScope::Synapse, OUT_ONLY),
     (PropertyScope::Axis2, FORCE_SC_ACCEPTED),
@@ -136,9 +136,9 @@ impl Run {
         Ok(Some(members.map(|member| (Some(member.url), To::Implied)).collect()))
     }
 
-    /// Starts a branch for each recipient with a copy of the message. One that sends it goes on behind them; after a call
-    /// each copy goes on with its response. An `aggregate` finds the responses as it finds the parts of a fork. Source:
-    /// Synapse's `RecipientListEndpoint`.
+    /// Starts a branch for each recipient with a copy of the message. One that sends it goes on behind them; after a
+    /// call each copy goes on with its response. An `aggregate` finds the responses as it finds the parts of a fork.
+    /// Source: Synapse's `RecipientListEndpoint`.
     fn copy_to_all(
         &mut self,
         mut branch: Box<Branch>,
@@ -257,8 +257,8 @@ impl Run {
         }
     }
 
-    /// Resolves the target and writes the message as that wants it. `None`: the body has to be read first, or the thread is
-    /// the wrong one, and the step is repeated.
+    /// Resolves the target and writes the message as that wants it. `None`: the body has to be read first, or the
+    /// thread is the wrong one, and the step is repeated.
     fn prepare(
         &self,
         branch: &mut Branch,

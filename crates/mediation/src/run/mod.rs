@@ -138,8 +138,8 @@ struct Context<'c> {
 }
 
 impl Run {
-    /// A run of `flow` for a request, boxed, since hosts move it about. A flow without a `faultSequence` has the sequence
-    /// `fault`, if there is one.
+    /// A run of `flow` for a request, boxed, since hosts move it about. A flow without a `faultSequence` has the
+    /// sequence `fault`, if there is one.
     #[must_use]
     pub fn new(
         program: Arc<Program>,

@@ -47,8 +47,9 @@ enum Way {
 }
 
 impl Program {
-    /// How `message`, a request that has just arrived, passes through `flow`: if nothing happens to it before it is sent.
-    /// If the exchange fails, a run sends the same message to the same target again, and goes on with the error handlers.
+    /// How `message`, a request that has just arrived, passes through `flow`: if nothing happens to it before it is
+    /// sent. If the exchange fails, a run sends the same message to the same target again, and goes on with the error
+    /// handlers.
     ///
     /// # Errors
     /// The detour that the message needs first.

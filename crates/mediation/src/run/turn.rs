@@ -266,8 +266,8 @@ impl Run {
         }
     }
 
-    /// Lets the error handlers of a run that used up its budget do something: by the views of the body of the message that
-    /// failed, which may be made again, and once by a reserve.
+    /// Lets the error handlers of a run that used up its budget do something: by the views of the body of the message
+    /// that failed, which may be made again, and once by a reserve.
     fn make_room(&mut self, branch: &mut Branch) {
         let (bytes, steps) = (limits::HANDLER_BYTES as u64, limits::HANDLER_STEPS);
         self.budget.resume();

@@ -11,7 +11,8 @@ use super::{Compiler, expression_help};
 const NOTE: &str = "description";
 const IGNORED_CHILDREN: &[&str] = &[NOTE, "comment"];
 
-/// An element under compilation. It notes which attributes and children are read; [`Element::finish`] reports the others.
+/// An element under compilation. It notes which attributes and children are read; [`Element::finish`] reports the
+/// others.
 #[derive(Debug)]
 pub struct Element<'d> {
     node: xml::Node<'d>,

@@ -1,9 +1,9 @@
 //! Synapse's configuration language: how elements are read.
 //!
-//! A [`Compiler`] holds the program as far as it is compiled, the names that artefacts have declared, and diagnostics. A
-//! mediator reads its [`Element`] with it: attributes, expressions, sequences and endpoints inside. Steps are compiled by
-//! the table of mediators that the compiler was given ([`Row`]), so that nothing here depends on a mediator. The module
-//! `compile` reads whole artefacts.
+//! A [`Compiler`] holds the program as far as it is compiled, the names that artefacts have declared, and diagnostics.
+//! A mediator reads its [`Element`] with it: attributes, expressions, sequences and endpoints inside. Steps are
+//! compiled by the table of mediators that the compiler was given ([`Row`]), so that nothing here depends on a
+//! mediator. The module `compile` reads whole artefacts.
 
 mod artefact;
 mod compiler;

@@ -303,8 +303,8 @@ impl Multiplexed {
         self.schedule(index, now_us);
     }
 
-    /// Requests that a leaving server ignores are sent again on the next connection. A server that served nothing on this
-    /// one fails them, or it could go on for ever.
+    /// Requests that a leaving server ignores are sent again on the next connection. A server that served nothing on
+    /// this one fails them, or it could go on for ever.
     fn send_again(&mut self, now_us: u64) {
         for index in 0..self.users.len() {
             let (Link::Open(open), Some(user)) = (&mut self.link, self.users.get_mut(index)) else {
@@ -393,8 +393,8 @@ impl Multiplexed {
         self.is_watched = false;
     }
 
-    /// Lets the thread's sweep wake the task when the oldest request exceeds the timeout. A start that is too early does no
-    /// harm, so it is set only once until then.
+    /// Lets the thread's sweep wake the task when the oldest request exceeds the timeout. A start that is too early
+    /// does no harm, so it is set only once until then.
     fn watch(&mut self) {
         let is_busy = self.in_flight > 0 || !self.ready.is_empty();
         if is_busy == self.is_watched {

@@ -4,8 +4,8 @@
 //! Each user has a [`Session`]: it runs one sequence after another, chosen by weight. A single request is a sequence
 //! of one.
 //!
-//! - `{{name}}` in a path, header field, body or expected text stands for a value: of the row of a data file that belongs
-//!   to this pass through the sequence, or extracted from an earlier response of it.
+//! - `{{name}}` in a path, header field, body or expected text stands for a value: of the row of a data file that
+//!   belongs to this pass through the sequence, or extracted from an earlier response of it.
 //! - A request that fails ends its sequence, because the following ones may need its values.
 //! - Requests without values are prepared once; others when they are sent.
 //!

@@ -1,5 +1,5 @@
-//! Ramps: users that increase over the measured time. The warm-up runs at the initial level. A ramp of the rate is a single
-//! stage ([`super::stages`]).
+//! Ramps: users that increase over the measured time. The warm-up runs at the initial level. A ramp of the rate is a
+//! single stage ([`super::stages`]).
 //!
 //! The figures of a ramp are averages over all levels; the interval log (`--hlog`) shows the course over
 //! time.

@@ -321,7 +321,8 @@ fn y_of(point: &Point, scale: &Scale) -> f64 {
     BOTTOM - (BOTTOM - TOP) * scale.share(point.value)
 }
 
-/// Numbers of targets from this one on have the colours of earlier ones; their bars are lighter and their outlines dashed.
+/// Numbers of targets from this one on have the colours of earlier ones; their bars are lighter and their outlines
+/// dashed.
 const COLOURS: usize = 8;
 
 /// The class with the colour of a target, by its number.

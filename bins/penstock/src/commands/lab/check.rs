@@ -17,9 +17,9 @@ use crate::failure::Failure;
 
 /// Check results for signs that they are invalid
 ///
-/// A FILE is a CSV with the columns of WSO2's published summaries, or written by `penstock lab load --json`; a DIR holds
-/// result.json files written by `penstock lab run`. Every row goes through the validity checks, which allow for the
-/// rounding of printed figures; docs/measuring.md describes each of them. Warnings do not change the exit code.
+/// A FILE is a CSV with the columns of WSO2's published summaries, or written by `penstock lab load --json`; a DIR
+/// holds result.json files written by `penstock lab run`. Every row goes through the validity checks, which allow for
+/// the rounding of printed figures; docs/measuring.md describes each of them. Warnings do not change the exit code.
 #[derive(Args)]
 #[command(after_help = "Examples:
   penstock lab check lab/published/api-manager.csv

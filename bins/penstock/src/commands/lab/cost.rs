@@ -15,9 +15,9 @@ use crate::failure::Failure;
 /// Measure the cost of each policy of a target
 ///
 /// Measures the target as a plain proxy, then with one policy at a time: cached JWTs, opaque tokens, subscriptions with
-/// plans, API keys, uncached JWTs, TLS, access log. Five interleaved repetitions each. Prints the table of `penstock lab
-/// table`, with the CPU time relative to the plain proxy's and its interval (docs/statistics.md). Policies that a target
-/// does not support are "not served".
+/// plans, API keys, uncached JWTs, TLS, access log. Five interleaved repetitions each. Prints the table of `penstock
+/// lab table`, with the CPU time relative to the plain proxy's and its interval (docs/statistics.md). Policies that a
+/// target does not support are "not served".
 #[derive(Args)]
 #[command(after_help = "Examples:
   penstock lab cost penstock-managed --out cost-penstock

@@ -27,13 +27,13 @@ use crate::failure::Failure;
 #[derive(Args)]
 #[command(after_help = after_help())]
 pub(crate) struct Load {
-    /// URL to send requests to (http:// or https://). With ws:// or wss://, each user opens a WebSocket, and a request is
-    /// the payload as a message that is answered by one
+    /// URL to send requests to (http:// or https://). With ws:// or wss://, each user opens a WebSocket, and a request
+    /// is the payload as a message that is answered by one
     url: String,
     #[command(flatten)]
     request: RequestArgs,
-    /// Send the requests of this scenario (TOML; docs/generating-load.md), at the URL's host and below its path. `penstock
-    /// lab scenario` writes one from a HAR file, a curl command or an API description
+    /// Send the requests of this scenario (TOML; docs/generating-load.md), at the URL's host and below its path.
+    /// `penstock lab scenario` writes one from a HAR file, a curl command or an API description
     #[arg(long, value_name = "FILE")]
     scenario: Option<PathBuf>,
     /// Number of users, each with at most one request in flight; with --rate, the most requests in flight
@@ -43,8 +43,8 @@ pub(crate) struct Load {
     /// Use HTTP/2: negotiated by ALPN for https URLs, with prior knowledge for http URLs
     #[arg(long)]
     http2: bool,
-    /// Make gRPC calls (needs --http2): the payload is the message, as bytes of its protocol buffer, and a call succeeds
-    /// if its status is 0. A call that streams is one request, which ends with its last response
+    /// Make gRPC calls (needs --http2): the payload is the message, as bytes of its protocol buffer, and a call
+    /// succeeds if its status is 0. A call that streams is one request, which ends with its last response
     #[arg(long, requires = "http2", conflicts_with_all = ["method", "scenario"])]
     grpc: bool,
     /// Send the message this many times in each call (client streaming)
@@ -99,7 +99,8 @@ pub(crate) struct Load {
     #[arg(long, value_name = "OUT")]
     json: Option<PathBuf>,
     /// Exit with 1 if one of these conditions holds, such as 'p99 > 20ms, errors > 1%, rate < 100/s', or if nothing was
-    /// measured: mean, p50, p75, p90, p95, p98, p99, p99.9, p99.99, max and errors with `>` or `>=`, rate with `<` or `<=`
+    /// measured: mean, p50, p75, p90, p95, p98, p99, p99.9, p99.99, max and errors with `>` or `>=`, rate with `<` or
+    /// `<=`
     #[arg(long, value_name = "CONDITIONS", value_parser = failures)]
     fail_if: Option<Slo>,
     /// Serve the figures of the running measurement at this address, in Prometheus' format

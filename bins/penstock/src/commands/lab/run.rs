@@ -20,9 +20,9 @@ use crate::failure::Failure;
 
 /// Run a suite: targets x scenarios x users x sizes x delays
 ///
-/// Each case gets a folder with its result.json and the logs of target and backend. Scenarios that a target
-/// does not support are recorded as "not served". Ctrl-C stops the run, discards the running case, and keeps and reports
-/// the completed ones; --resume continues it. The output begins with the verdict: which target is first, by how much.
+/// Each case gets a folder with its result.json and the logs of target and backend. Scenarios that a target does not
+/// support are recorded as "not served". Ctrl-C stops the run, discards the running case, and keeps and reports the
+/// completed ones; --resume continues it. The output begins with the verdict: which target is first, by how much.
 #[derive(Args)]
 #[command(after_help = "Examples:
   penstock lab run suites/quick.toml --out results-quick

@@ -1,5 +1,5 @@
-//! A subset of FreeMarker for payload templates: interpolations, `if`, `list`, `assign`, comments, `noparse`, and common
-//! built-ins. Everything else is rejected at load with its position.
+//! A subset of FreeMarker for payload templates: interpolations, `if`, `list`, `assign`, comments, `noparse`, and
+//! common built-ins. Everything else is rejected at load with its position.
 //!
 //! A payload that is XML is read as [`nodes`], any other as JSON.
 //!

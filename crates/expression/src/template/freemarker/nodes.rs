@@ -1,5 +1,5 @@
-//! XML as a template reads it: the nodes that a name selects are a sequence, and a single one is also a hash and a text.
-//! Source: FreeMarker's `freemarker.ext.dom`.
+//! XML as a template reads it: the nodes that a name selects are a sequence, and a single one is also a hash and a
+//! text. Source: FreeMarker's `freemarker.ext.dom`.
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -48,8 +48,8 @@ impl<'s> Nodes<'s> {
         }
     }
 
-    /// What `key` selects in all nodes: children by name, `*` for all, `**` for all descendants, `@name` for an attribute,
-    /// `@@` for all, or a text: `@@text`, `@@markup`, `@@local_name`.
+    /// What `key` selects in all nodes: children by name, `*` for all, `**` for all descendants, `@name` for an
+    /// attribute, `@@` for all, or a text: `@@text`, `@@markup`, `@@local_name`.
     pub(super) fn member(
         &self,
         key: &str,

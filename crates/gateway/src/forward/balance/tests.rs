@@ -76,8 +76,8 @@ fn check_two_workers(suspension: Suspension, script: &str, expect: &str) {
 
 /// Runs `script`: `?` selects an endpoint, `xN` records a failed connection to endpoint N, `bN` a broken exchange, `BN`
 /// one of another operation, `oN` a success, `ON` one of another operation, `sN` a 503, `+N` advances the clock by N
-/// milliseconds; `f0` is a response with a SOAP fault of a single endpoint; `10*bN` is `bN` ten times; `|` changes to the
-/// other worker. `expect` lists the selections.
+/// milliseconds; `f0` is a response with a SOAP fault of a single endpoint; `10*bN` is `bN` ten times; `|` changes to
+/// the other worker. `expect` lists the selections.
 #[track_caller]
 pub(crate) fn run(workers: &[Balancer], script: &str, expect: &str) {
     let (mut now_us, mut worker) = (0, 0);

@@ -63,8 +63,8 @@ impl AllPools {
         }
     }
 
-    /// Closes the connections that have been idle for the longest time: a part of all, so that this is rare. Returns whether
-    /// there were some.
+    /// Closes the connections that have been idle for the longest time: a part of all, so that this is rare. Returns
+    /// whether there were some.
     pub(super) fn close_idle(&self) -> bool {
         let pools = self.by_address.borrow();
         let mut since_us: Vec<u64> = Vec::with_capacity(self.idle.get());

@@ -114,7 +114,8 @@ pub(crate) async fn session<C: Client>(
     Err(Refused::Auth(AuthFailure::IssuerUnavailable))
 }
 
-/// The same as [`begin`], for a session that is over. A user who has just signed in would come back with the same `failure`.
+/// The same as [`begin`], for a session that is over. A user who has just signed in would come back with the same
+/// `failure`.
 pub(crate) async fn begin_again<C: Client>(
     exchange: &mut Exchange<'_>,
     revision: &Rc<Compiled>,

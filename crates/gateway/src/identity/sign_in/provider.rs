@@ -109,8 +109,8 @@ pub(super) async fn renew(
     }
 }
 
-/// Revokes the refresh token of a session at a provider that can do that, so that a copy of its cookies is not renewed. Source:
-/// RFC 7009.
+/// Revokes the refresh token of a session at a provider that can do that, so that a copy of its cookies is not renewed.
+/// Source: RFC 7009.
 pub(super) async fn revoke(
     worker: &Worker,
     revision: &Compiled,

@@ -224,8 +224,8 @@ impl Connection<'_> {
         }
     }
 
-    /// Waits until a request may be read, so that it waits in the socket, and holds nothing. Without a turn it is read too,
-    /// and then waits or is rejected when it is admitted.
+    /// Waits until a request may be read, so that it waits in the socket, and holds nothing. Without a turn it is read
+    /// too, and then waits or is rejected when it is admitted.
     async fn wait_for_turn(&mut self) {
         let resources = &self.worker.resources;
         self.watch.client_is_slow(false, resources.coarse_us());
@@ -252,7 +252,8 @@ impl Connection<'_> {
         self.watch.is_expired()
     }
 
-    /// Parses the head, if it is complete. The first `looked_at` bytes were incomplete before. The request is borrowed for parsing: a waiting connection holds none.
+    /// Parses the head, if it is complete. The first `looked_at` bytes were incomplete before. The request is borrowed
+    /// for parsing: a waiting connection holds none.
     fn parse_head(&mut self, looked_at: &mut usize) -> Result<Option<Box<Request>>, Box<Fault>> {
         let buffer = &mut self.reader.buffer;
         if !buffer.may_hold_head(*looked_at) {
@@ -288,9 +289,9 @@ impl Connection<'_> {
         self.interim = if waits { CONTINUE } else { &[] };
     }
 
-    /// One read. Also returns when the watch expires. `idle_since_us`: since when it waits for a request, of which nothing
-    /// has arrived. While the gateway drains, it does so for at most `DRAIN_MS_MAX`: a client that has just read a
-    /// response can send its next request, and one that is idle is closed. `has_waited`: for its turn.
+    /// One read. Also returns when the watch expires. `idle_since_us`: since when it waits for a request, of which
+    /// nothing has arrived. While the gateway drains, it does so for at most `DRAIN_MS_MAX`: a client that has just
+    /// read a response can send its next request, and one that is idle is closed. `has_waited`: for its turn.
     async fn read_more(
         &mut self,
         idle_since_us: Option<u64>,

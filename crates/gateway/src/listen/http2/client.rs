@@ -45,8 +45,8 @@ pub(super) struct StreamClient<'a> {
     sent: u64,
     /// The source of the response's body has nothing to send now.
     waits_for_body: bool,
-    /// The request is an extended CONNECT that the upstream has not accepted yet: its payload is not the request's body,
-    /// and waits in the stream's window.
+    /// The request is an extended CONNECT that the upstream has not accepted yet: its payload is not the request's
+    /// body, and waits in the stream's window.
     is_held_back: bool,
 }
 
@@ -277,8 +277,8 @@ impl Client for StreamClient<'_> {
         Ok(())
     }
 
-    /// Moves payload to the connection's output, as far as its window and the output's limit allow. The head leaves with
-    /// the first bytes.
+    /// Moves payload to the connection's output, as far as its window and the output's limit allow. The head leaves
+    /// with the first bytes.
     fn poll_send<S: Source>(
         &mut self,
         cx: &mut Context<'_>,

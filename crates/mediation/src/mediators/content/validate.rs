@@ -36,8 +36,8 @@ pub(crate) struct Schema {
     is_later: bool,
 }
 
-/// Keywords whose subschemas are applied to the same value, or again inside themselves. Below them, the validator visits
-/// values once more to describe a violation, on each level, which is exponential.
+/// Keywords whose subschemas are applied to the same value, or again inside themselves. Below them, the validator
+/// visits values once more to describe a violation, on each level, which is exponential.
 const BRANCHING: &[&str] = &["$ref", "$dynamicRef", "$recursiveRef", "anyOf", "oneOf", "not", "if"];
 
 impl fmt::Debug for Schema {

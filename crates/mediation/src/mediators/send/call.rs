@@ -293,8 +293,8 @@ pub(crate) fn stored(response: &Message, scene: &Scene<'_>) -> Result<PropertyVa
     Ok(value.unwrap_or_else(|| PropertyValue::new(text.into_owned())))
 }
 
-/// A response in a variable: `payload`, `headers` and `attributes`, as in Micro Integrator 4.4. XML is in a variable of its
-/// own, too, where `xpath('//a', 'name.payload')` finds it.
+/// A response in a variable: `payload`, `headers` and `attributes`, as in Micro Integrator 4.4. XML is in a variable of
+/// its own, too, where `xpath('//a', 'name.payload')` finds it.
 fn set_variable(
     name: &str,
     payload: PropertyValue,

@@ -101,7 +101,8 @@ impl Groups {
         }
     }
 
-    /// The group, if the pattern matches the whole text; else, and for a group that takes no part, nothing. As in Synapse.
+    /// The group, if the pattern matches the whole text; else, and for a group that takes no part, nothing. As in
+    /// Synapse.
     ///
     /// # Errors
     /// The text is too long for the rest of the budget.

@@ -182,8 +182,8 @@ impl Body {
         self.replace_root(self.format, written, budget)
     }
 
-    /// Replaces it, or the payload of an envelope, by JSON or XML in `bytes`, which are parsed before: if they are malformed
-    /// it stays as it is. Their tree is kept where they become the whole body. White space is an empty body.
+    /// Replaces it, or the payload of an envelope, by JSON or XML in `bytes`, which are parsed before: if they are
+    /// malformed it stays as it is. Their tree is kept where they become the whole body. White space is an empty body.
     ///
     /// # Errors
     /// `bytes` is malformed; as [`Body::replace_payload`].

@@ -253,8 +253,8 @@ fn insert(root: &mut Value, parts: &[&str], value: Value) {
     }
 }
 
-/// Makes JSON Schema of OpenAPI's: `nullable` of 3.0 (its other keywords are those of draft 4), and properties absent from
-/// requests or from responses. Recurses as deep as the parser does.
+/// Makes JSON Schema of OpenAPI's: `nullable` of 3.0 (its other keywords are those of draft 4), and properties absent
+/// from requests or from responses. Recurses as deep as the parser does.
 fn convert(value: &mut Value, members: Members, is_30: bool, flow: PolicyFlow) {
     match value {
         Value::Array(items) => {

@@ -47,8 +47,8 @@ impl Memory {
         lock(&self.caches.get(number)?.responses).get(key, now_ms)
     }
 
-    /// Keeps a response in the `cache` with this number: at most `count_max` there, and `limits::CACHE_BYTES_MAX` in all.
-    /// The cache that uses most makes room: so none that is full keeps others empty.
+    /// Keeps a response in the `cache` with this number: at most `count_max` there, and `limits::CACHE_BYTES_MAX` in
+    /// all. The cache that uses most makes room: so none that is full keeps others empty.
     pub(crate) fn keep(&self, number: usize, key: &str, kept: Kept, count_max: usize) {
         let Some(cache) = self.caches.get(number) else { return };
         let bytes = kept.bytes(key);
@@ -64,8 +64,8 @@ impl Memory {
         cache.change(|responses| responses.insert(key, kept, count_max));
     }
 
-    /// Drops responses whose time is over from one of the caches, for which `limits::CACHE_SWEPT_MAX` responses are looked
-    /// at. To be called now and then: a cache that gets no requests has no other reason to drop them.
+    /// Drops responses whose time is over from one of the caches, for which `limits::CACHE_SWEPT_MAX` responses are
+    /// looked at. To be called now and then: a cache that gets no requests has no other reason to drop them.
     pub fn sweep(&self, now_ms: i64) {
         if self.caches.is_empty() {
             return;

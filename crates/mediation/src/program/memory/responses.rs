@@ -81,8 +81,8 @@ impl Responses {
         std::iter::from_fn(|| self.pop()).any(|was_current| was_current)
     }
 
-    /// Removes the first entry of the queue, with its response if it still has one, which is returned. `None`: the queue is
-    /// empty.
+    /// Removes the first entry of the queue, with its response if it still has one, which is returned. `None`: the
+    /// queue is empty.
     fn pop(&mut self) -> Option<bool> {
         let (oldest, since_ms) = self.order.pop_front()?;
         let is_current = is_current(&self.by_key, &oldest, since_ms);

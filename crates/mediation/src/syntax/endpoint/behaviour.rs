@@ -196,8 +196,8 @@ impl Compiler {
         missing.is_empty().then_some(client)
     }
 
-    /// A text that is the same for all messages: each `${configs.NAME}` in it is read when the artefact is loaded. It may be a
-    /// secret, which no diagnostic shows.
+    /// A text that is the same for all messages: each `${configs.NAME}` in it is read when the artefact is loaded. It
+    /// may be a secret, which no diagnostic shows.
     fn constant(&mut self, element: &Element<'_>) -> Option<String> {
         let written = text(element);
         let mut is_expression = written.starts_with('{') && written.ends_with('}');

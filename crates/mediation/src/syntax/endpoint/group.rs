@@ -119,8 +119,8 @@ impl Compiler {
         }
     }
 
-    /// Groups that Synapse makes send any request to the next member, unless the members say after which errors. They may be
-    /// defined after the group.
+    /// Groups that Synapse makes send any request to the next member, unless the members say after which errors. They
+    /// may be defined after the group.
     pub(crate) fn check_failovers(&mut self) {
         for (site, members) in std::mem::take(&mut self.failovers) {
             let all: Vec<_> =

@@ -361,7 +361,8 @@ const LEVELS: &[&[(&str, Operator)]] = &[
     &[("*", Operator::Multiply), ("/", Operator::Divide), ("%", Operator::Modulo)],
 ];
 
-/// The name of a member; of XML also `*`, `**`, `@name` and `@@name`. In a name `\-`, `\.` and `\:` are `-`, `.` and `:`.
+/// The name of a member; of XML also `*`, `**`, `@name` and `@@name`. In a name `\-`, `\.` and `\:` are `-`, `.` and
+/// `:`.
 fn member_name(cursor: &mut Cursor<'_>) -> Compiled<Box<str>> {
     cursor.space();
     for all in ["**", "*"] {
