@@ -45,7 +45,7 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Outcome {
     ))
 }
 
-/// The instructions of one iteration of each case. Counts do not depend on what else runs, so one case runs on each
+/// The instructions of one iteration of each case. Counts do not depend on other load, so one case runs on each
 /// processor.
 fn count_all(program: &Path, folder: &Path, cases: &[(String, u64)]) -> Vec<Result<u64, String>> {
     let next = AtomicUsize::new(0);

@@ -24,7 +24,7 @@ const LANDED: &[&str] =
 /// Prints the names of the suites to run, in order, on one line. The reasons go to stderr. With `--all`: every suite.
 ///
 /// # Errors
-/// A table is missing or has a line that cannot be read; `CI_BASE` is no commit.
+/// A table is missing or has a line that cannot be read; `CI_BASE` is not a commit.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> Outcome {
     let options = Options::read(arguments, &[], &["--all"])?;
     let read = |file: &str| {
@@ -153,11 +153,11 @@ impl Git<'_> {
         self.ask(&["rev-parse", "--quiet", "--verify", &format!("{revision}^{{commit}}")]).ok()
     }
 
-    /// The merge base of HEAD and the branch on which changes land. `None` if there is no such branch, none with a
-    /// common ancestor, or HEAD is on it.
+    /// The merge base of HEAD and the branch on which changes land. `None` without such a branch, without a common
+    /// ancestor, or if HEAD is on it.
     ///
     /// # Errors
-    /// `named`, which is preferred to [`LANDED`], is no commit.
+    /// `named`, which is preferred to [`LANDED`], is not a commit.
     fn landed(&self, named: Option<&str>) -> Result<Option<String>, String> {
         if let Some(named) = named
             && self.commit(named).is_none()

@@ -152,8 +152,8 @@ impl PlanTable {
     }
 }
 
-/// The plans that are gone. The first of more than `GONE_PLANS_MAX` are forgotten: their names, and what they admit.
-/// Their numbers are not used again, as a part that was compiled before may still have them.
+/// The plans that are gone. The first of more than `GONE_PLANS_MAX` are forgotten, with their names and limits. Their
+/// numbers are not used again, as a part that was compiled before may still have them.
 fn gone(
     source: &Plans,
     previous: Option<&Arc<PlanTable>>,

@@ -61,7 +61,7 @@ pub enum Removed {
 /// The applications that prevent a removal.
 #[derive(Clone, Copy)]
 pub struct Unless<'a> {
-    /// Their documents have this text, in whatever case of ASCII letters,
+    /// Their documents have this text, ignoring the case of ASCII letters,
     pub text: &'a str,
     /// and this is true of them.
     pub names: &'a (dyn Fn(&str) -> bool + Sync),

@@ -122,7 +122,7 @@ impl Store {
         Ok(row.try_get::<i64, _>(0)? != 0)
     }
 
-    /// Adds the first user. False: there was one before, or there is one of that name; nobody is added then.
+    /// Adds the first user. False: there was one before, or there is one of that name; no user is added then.
     ///
     /// # Errors
     /// The database's; nothing is changed then.

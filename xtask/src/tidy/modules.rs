@@ -161,7 +161,8 @@ impl Layers {
     /// The imports of a module by one that precedes it in the order.
     fn upward(&self, imports: &Imports) -> Imports {
         let place = |module: &str| self.order.iter().position(|one| *one == module);
-        let above = |from: &str, to: &str| matches!((place(from), place(to)), (Some(from), Some(to)) if from < to);
+        let above =
+            |from: &str, to: &str| place(from).zip(place(to)).is_some_and(|(from, to)| from < to);
         imports.clone().into_iter().filter(|((from, to), _)| above(from, to)).collect()
     }
 }

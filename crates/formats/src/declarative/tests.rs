@@ -494,7 +494,7 @@ fn a_source_address_is_a_single_address_of_a_machine() {
         format!("source_addresses = [{}]", all.join(", "))
     };
     gateway(&many(64), "");
-    gateway(&many(65), "3:803: `10.0.0.64` is one address too many");
+    gateway(&many(65), "3:843: `10.0.0.64` is one address too many");
 }
 
 #[test]

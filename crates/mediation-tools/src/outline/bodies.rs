@@ -134,7 +134,7 @@ impl<'n> Walk<'n> {
         state.bodies = BTreeMap::from([(id, Held::Nowhere)]);
     }
 
-    /// It gets that of the response to what `node` sent, and properties of the transport go.
+    /// It gets that of the response to the message that `node` sent, and properties of the transport, are gone.
     fn respond(&mut self, node: &'n Node, state: &mut State) {
         let fails_on_fault = state.switch(FORCE_ERROR_ON_SOAP_FAULT);
         self.enter(

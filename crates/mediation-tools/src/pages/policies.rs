@@ -146,7 +146,7 @@ const SECURED: &str = "      summary: Needs a token with this claim, of an appli
 const SCHEMES: &str = "components: {securitySchemes: {token: {type: http, scheme: bearer}}}
 ";
 
-/// What `schemaValidation` compares with.
+/// Schema that `schemaValidation` compares with.
 const DESCRIBED: &str = "      requestBody:
         content:
           application/json:

@@ -216,7 +216,7 @@ impl Reader {
     }
 }
 
-/// What `input` has.
+/// Contents of `input`.
 const INPUT: [&str; 5] =
     ["payload", "properties", "request-method", "request-path", "request-protocol"];
 

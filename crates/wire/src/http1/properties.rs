@@ -288,7 +288,7 @@ fn check_path(head: &RequestHead, bytes: &[u8]) {
 /// Escapes that change the segments of a path for a server that decodes them, or cut one off.
 const DELIMITERS: [(&[u8], u8); 5] =
     [(b"%2F", b'/'), (b"%5C", b'\\'), (b"%3B", b';'), (b"%3F", b'?'), (b"%23", b'#')];
-/// Those that make a path ambiguous.
+/// Escapes that make a path ambiguous.
 const SEPARATORS: [(&[u8], u8); 2] = [(b"%2F", b'/'), (b"%5C", b'\\')];
 
 /// `path` with these escapes decoded.

@@ -350,8 +350,8 @@ fn reject_hidden_dots(segment: &[u8]) -> Result<(), Rejection> {
     }
 }
 
-/// Whether some servers cut off what begins here: a parameter, also after an escaped semicolon, or, if they decode the
-/// path before they split it, a query or a fragment.
+/// Whether some servers cut off the rest, which begins here: a parameter, also after an escaped semicolon, or, if they
+/// decode the path before they split it, a query or a fragment.
 fn is_cut_off(rest: &[u8]) -> bool {
     matches!(
         rest,

@@ -148,7 +148,11 @@ fn the_snippets_of_the_manual_are_accepted() {
         let needed = match *table {
             "gateway" => String::new(),
             "login" => format!("{GATEWAY}{}", with(&["issuer"])),
-            "control.ldap" | "control.provider" | "control.scope" | "control.trusted_issuer" => {
+            "store"
+            | "control.ldap"
+            | "control.provider"
+            | "control.scope"
+            | "control.trusted_issuer" => {
                 format!("{GATEWAY}{}", with(&["control"]))
             }
             "tls.sni" => format!("{GATEWAY}{}", with(&["tls"])),
