@@ -95,6 +95,11 @@ impl Reader {
     /// Runs commands that must succeed, and returns their output.
     fn run(&mut self, commands: &str) -> String {
         let is_background = commands.trim_end().ends_with('&');
+        let commands = match commands.trim_end().strip_suffix('&') {
+            // The output of a program that runs on may come at any time.
+            Some(command) => format!("{command} >/dev/null &"),
+            None => commands.to_owned(),
+        };
         let input = self.shell.stdin.as_mut().unwrap();
         // The end of the output, which may have no newline of its own.
         writeln!(input, "{commands}\necho; echo \"-- $?\"").unwrap();
@@ -110,14 +115,14 @@ impl Reader {
             output.push_str(&line);
         }
         if is_background {
-            self.wait_for_ports_of(commands);
+            self.wait_for_ports_of(&commands);
         }
         output.trim_end_matches('\n').to_owned()
     }
 
     /// Waits until a program that was started in the background accepts connections: at the ports that its command
     /// names, or those of its configuration.
-    fn wait_for_ports_of(&mut self, command: &str) {
+    fn wait_for_ports_of(&self, command: &str) {
         let named = command.split(' ').find(|word| word.ends_with(".toml"));
         let configuration =
             named.map(|file| fs::read_to_string(self.current_folder().join(file)).unwrap());
@@ -133,8 +138,8 @@ impl Reader {
         }
     }
 
-    fn current_folder(&mut self) -> PathBuf {
-        PathBuf::from(self.run("pwd"))
+    fn current_folder(&self) -> PathBuf {
+        fs::read_link(format!("/proc/{}/cwd", self.shell.id())).unwrap()
     }
 }
 

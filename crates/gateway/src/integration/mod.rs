@@ -21,6 +21,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use base::Method;
+use base::limits::HELD_SHARE;
 use bytes::Bytes;
 use expression::Budget;
 use mediation::{
@@ -262,10 +263,12 @@ async fn conclude<B: RequestBody>(
     response
 }
 
-/// A run gets no more memory than all bodies of its worker, including the memory of its error handlers.
+/// A run gets no more memory than the largest share of a client, including the memory of its error handlers: a message
+/// that outgrows it fails, instead of waiting for room that there cannot be.
 fn budget(live: &Live) -> Budget {
     let most = Budget::default();
-    let bytes = live.held_bytes_max.saturating_sub(mediation::limits::HANDLER_BYTES);
+    let share = (live.held_bytes_max / (HELD_SHARE + 1)).saturating_mul(HELD_SHARE);
+    let bytes = share.saturating_sub(mediation::limits::HANDLER_BYTES);
     let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
     Budget::new(most.steps_left(), most.bytes_left().min(bytes))
 }
