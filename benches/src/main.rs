@@ -35,14 +35,15 @@ const CASES: &[Case] = &[
     Case { name: "route_of_1000_apis",   instructions_max: 1_230, run: decisions::route },
     Case { name: "token_cache_hit",      instructions_max: 492, run: decisions::token_cache_hit },
     Case { name: "opaque_token_hit",     instructions_max: 398, run: decisions::opaque_token_hit },
-    Case { name: "api_key_hit",          instructions_max: 226, run: decisions::api_key_hit },
+    // Varies with the random seed of a map: 212 to 275.
+    Case { name: "api_key_hit",          instructions_max: 330, run: decisions::api_key_hit },
     Case { name: "login_hit",            instructions_max: 542, run: decisions::login_hit },
     // Subscription check, application limit, subscription limit and burst: 0.8 us.
     Case { name: "subscription_and_quotas", instructions_max: 2_000, run: decisions::subscription_and_quotas },
     // A worker serves no request meanwhile: 1 ms at most.
     Case { name: "scrape_turn",          instructions_max: 570_000, run: decisions::scrape_turn },
     // A core must record at least 20 million per second: 50 ns each.
-    Case { name: "record_latency",       instructions_max: 106, run: records::record_latency },
+    Case { name: "record_latency",       instructions_max: 114, run: records::record_latency },
     // SOAP orders of 1 KB through the examples' proxy services, without the network.
     Case { name: "parse_soap_1_kb",      instructions_max: 14_100, run: mediation::parse_soap },
     Case { name: "parse_attributes_1_kb", instructions_max: 14_600, run: mediation::parse_attributes },
