@@ -189,8 +189,8 @@ pub const INBOUND_RETRIES_MAX: u32 = 600;
 pub const HELD_BODY_BYTES_DEFAULT: usize = 10 * 1024 * 1024;
 /// Largest body that can be configured to be held in memory, in bytes. Larger: a diagnostic.
 pub const HELD_BODY_BYTES_MAX: usize = 1024 * 1024 * 1024;
-/// Default for all bodies that a worker holds in memory, in bytes: the share of a client (`HELD_SHARE`) is as much as one
-/// run of mediation may need. More: 503.
+/// Default for all bodies that a worker holds in memory, in bytes: the share of one client (`HELD_SHARE`) is as much as
+/// one run of mediation may need. More: 503.
 pub const HELD_BYTES_DEFAULT: usize = 96 * 1024 * 1024;
 /// Largest memory for held bodies that can be configured, per worker, in bytes. Larger: a diagnostic.
 pub const HELD_BYTES_MAX: usize = 64 * 1024 * 1024 * 1024;
