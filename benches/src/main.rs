@@ -35,7 +35,7 @@ const CASES: &[Case] = &[
     Case { name: "route_of_1000_apis",   instructions_max: 1_230, run: decisions::route },
     Case { name: "token_cache_hit",      instructions_max: 492, run: decisions::token_cache_hit },
     Case { name: "opaque_token_hit",     instructions_max: 398, run: decisions::opaque_token_hit },
-    // Varies with the random seed of a map: 212 to 275.
+    // 212, 254 and 275 in three builds of one source; the cause is not known.
     Case { name: "api_key_hit",          instructions_max: 330, run: decisions::api_key_hit },
     Case { name: "login_hit",            instructions_max: 542, run: decisions::login_hit },
     // Subscription check, application limit, subscription limit and burst: 0.8 us.

@@ -37,7 +37,7 @@ pub(crate) struct Responses {
     by_key: HashMap<Box<str>, Arc<Kept>>,
     /// Oldest first. A key that was removed or replaced may be in it once more.
     order: VecDeque<(Box<str>, i64)>,
-    /// Of all responses.
+    /// Bytes of all responses.
     bytes: usize,
     /// Where the next sweep goes on in `order`.
     swept: usize,
